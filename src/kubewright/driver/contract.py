@@ -175,7 +175,7 @@ class Driver(Protocol):
 
 # What a driver may offer beyond the six verbs. It says so by having the method: ``isinstance`` compares names
 # of methods only, so a driver has no method of these names for anything else. A ``guard.GuardedDriver`` has
-# all of them but ``run``, ``lead``, ``provider_of`` and ``close``: what is asked is ``guarded.driver``, inside.
+# all of them but ``run``, ``lead``, ``provider_of`` and ``close``: what is asked is ``guarded.driver``.
 
 
 @runtime_checkable

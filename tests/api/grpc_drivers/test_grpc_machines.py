@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.api.core import NODE
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import SystemClock
@@ -24,6 +25,30 @@ SECONDS = 40.0
 OPTIONS = replace(short_timeouts(), driver="grpc", driver_options={})
 
 
+SETS = replace(short_timeouts(), controllers=("machinedeployment", "machineset"))
+"""A server with the controllers of sets; those of machines are another process."""
+
+
+@asynccontextmanager
+async def server(folder: Path) -> AsyncIterator[Embedded]:
+    """A server and the sets of machines; VMs are made by ``manager_process``."""
+    config = ServerConfig(folder, port=0)
+    async with Embedded(config, SETS, SystemClock()) as embedded, running(embedded.serve):
+        yield embedded
+
+
+async def manager_process(folder: Path) -> asyncio.subprocess.Process:
+    """The controllers of machines in a process of their own, with ``--driver grpc``."""
+    words = ["run", "--kubeconfig", f"{folder}/kubeconfig", "--driver", "grpc", "--log-level", "warning"]
+    chosen = ["--driver-option", f"dataDir={folder}/manager"]
+    controllers = ["--controllers", "machine,machineclass,secret,orphanvms"]
+    paces = {"lease-duration": "4s", "renew-deadline": "3s", "retry-period": "1s"}
+    lease = [f"--leader-elect-{name}={value}" for name, value in paces.items()]
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kubewright", *words, *chosen, *controllers, *lease
+    )
+
+
 @asynccontextmanager
 async def manager(folder: Path) -> AsyncIterator[Embedded]:
     """A manager with its own server, and ``--driver grpc``."""
@@ -32,14 +57,14 @@ async def manager(folder: Path) -> AsyncIterator[Embedded]:
         yield embedded
 
 
-async def driver_process(folder: Path, cloud: Path) -> asyncio.subprocess.Process:
-    """The simulated cloud in a process of its own, its VMs in a folder."""
+async def driver_process(folder: Path, cloud: Path, data: Path | None = None) -> asyncio.subprocess.Process:
+    """The simulated cloud in a process of its own, its VMs in a folder; ``data``: the manager's."""
     words = [
         "driver",
         "serve",
         "sim",
         "--manager",
-        f"unix:{folder}/grpc/drivers.sock",
+        f"unix:{data or folder}/grpc/drivers.sock",
         "--log-level",
         "warning",
     ]
@@ -147,3 +172,26 @@ async def test_a_driver_that_is_killed_and_a_manager_that_begins_again_leave_eac
             await seen(embedded, all_running(1))
     finally:
         await killed(driver)
+
+
+async def test_a_manager_that_is_killed_while_vms_are_made_makes_none_twice_afterwards(
+    tmp_path: Path,
+) -> None:
+    folder, cloud = tmp_path / "up", tmp_path / "cloud"
+    async with server(folder) as embedded:
+        driver = await driver_process(folder, cloud, folder / "manager")
+        killing = await manager_process(folder)
+        try:
+            await deploy(embedded, 5)
+            await seen(embedded, lambda found: any(each.spec.provider_id for each in found))
+            await killed(killing)
+            killing = await manager_process(folder)
+            found = await seen(embedded, all_running(5))
+            nodes = await embedded.client.list(NODE)
+            assert sorted(each.spec.provider_id for each in found) == sorted(
+                each.spec.provider_id for each in nodes
+            )
+            assert len({each.spec.provider_id for each in found}) == 5
+        finally:
+            for process in (killing, driver):
+                await killed(process)

@@ -10,6 +10,8 @@ from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec, stu
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.metrics import DriverMetrics
+from kubewright.driver.registry import Settings
+from kubewright.providers.grpc.client.drivers import DriverOffer
 from kubewright.providers.grpc.connection import REGISTER_SECONDS, Why
 from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
@@ -24,6 +26,7 @@ from kubewright.providers.grpc.messages import (
     encode,
 )
 from kubewright.providers.grpc.operations import HUNG_SECONDS, STRAY
+from kubewright.providers.sim import driver as make_sim
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
@@ -178,6 +181,32 @@ async def test_calls_are_counted_by_the_driver_that_carried_them_out(manager: Ma
     assert registry.get_sample_value(failed, by) == 1
     by = {"operation": "list", "error_code": "Unavailable", "provider": "grpc"}
     assert registry.get_sample_value(failed, by) == 1
+
+
+async def test_leadership_that_moves_in_the_middle_of_a_creation_leaves_one_vm(manager: Manager) -> None:
+    """The old leader ends its streams; the driver dials the new one, which asks again."""
+    clock, slow = LoopClock(), class_request("small", tags={"a": "b"}, createSeconds=40)
+    cloud = make_sim(Settings(clock))
+    request = slow.of(stub("m1", "ns", "uid-m1"))
+    await manager.dialled(DriverOffer(cloud, clock, "sim"))
+    call = asyncio.create_task(manager.driver.create(request))
+    await asyncio.sleep(20)
+    await manager.close()
+    error = await failing(call)
+    assert (error.code, error.meaning.nothing_done) == (Code.Unavailable, False)
+    leader = Manager()
+    await leader.dialled(DriverOffer(cloud, clock, "sim"))
+    made = await leader.driver.create(request)
+    assert [each.provider_id for each in await leader.driver.list(slow)] == [made.provider_id]
+    await leader.close()
+    await cloud.close()
+
+
+async def test_the_key_of_a_driver_of_the_core_group_is_its_version_alone(manager: Manager) -> None:
+    await dialled(manager, Registration("externalDriver", "", "AWSMachineClass", "v1"))
+    await dialled(manager, Registration("externalDriver", "other", "AWSMachineClass", "v1"))
+    await dialled(manager, Registration("externalDriver", "", "AWSMachineClass", "v1"))
+    assert [each.why for each in manager.refusals] == [Why.TAKEN], "two keys, and one of them twice"
 
 
 # ---------------------------------------------------------------- a first message that is none
