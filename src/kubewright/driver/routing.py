@@ -3,15 +3,24 @@
 Theory.      An object of ours says which driver makes it. A controller should not have to know how many there
              are: it has one driver, and this one looks at ``MachineClass.provider``.
 Invariants.  A class that names no driver means the program's own. One that names a driver which is not there
-             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``. A driver that
-             does not offer ``volume_ids`` hides those of no other.
+             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``; but where one
+             driver stands for several clouds, any other name is for it to know. A driver that does not offer
+             ``volume_ids`` hides those of no other.
 Called by    ``infra``, with guarded drivers (``driver.guard``) inside.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.contract import (
+    ClassRequest,
+    Endpoints,
+    Instance,
+    MachineRequest,
+    Several,
+    Size,
+    VolumeSpec,
+)
 from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 
@@ -25,7 +34,7 @@ class RoutedDriver:
 
     def problem(self, name: str) -> str:
         """Why no driver of this name can be asked, in a clause; empty if one can."""
-        if (name or self._own) in self._drivers:
+        if (name or self._own) in self._drivers or self._named(name) is not None:
             return ""
         known = ", ".join(sorted(self._drivers)) or "none"
         return f"driver {name!r} does not run in this program, only: {known}"
@@ -67,11 +76,19 @@ class RoutedDriver:
 
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""
-        guarded = self._drivers.get(name or self._own)
+        guarded = self._named(name)
         return guarded is not None and isinstance(guarded.driver, Endpoints)
 
     def _of(self, request: MachineRequest | ClassRequest) -> GuardedDriver:
         name = request.machine_class.provider
-        if problem := self.problem(name):
-            raise InvalidArgument(problem)
-        return self._drivers[name or self._own]
+        found = self._named(name)
+        if found is None:
+            raise InvalidArgument(self.problem(name))
+        return found
+
+    def _named(self, name: str) -> GuardedDriver | None:
+        """The driver of this name; else one that stands for several, and may have it (``providers.grpc``)."""
+        if (name or self._own) in self._drivers:
+            return self._drivers[name or self._own]
+        several = (each for each in self._drivers.values() if isinstance(each.driver, Several))
+        return next(several, None)

@@ -153,3 +153,18 @@ async def test_one_that_does_answers_for_its_own_classes() -> None:
     drivers = routed(Choosy("here"))
     with pytest.raises(InvalidArgument, match="asks for too much"):
         await drivers.validate(of("here"))
+
+
+class Switchboard(Cloud):
+    """One that stands for several clouds."""
+
+    def provider_of(self, machine_class: MachineClass) -> str:
+        return machine_class.provider
+
+
+async def test_where_a_driver_stands_for_several_clouds_a_name_that_is_not_here_is_for_it() -> None:
+    drivers = routed(Cloud("here"), Switchboard("dial-in"))
+    assert drivers.problem("elsewhere") == ""
+    made = await drivers.create(of("elsewhere").of(stub("m1", "ns")))
+    assert made.provider_id == "dial-in://m1"
+    assert (await drivers.create(of("here").of(stub("m1", "ns")))).provider_id == "here://m1"
