@@ -201,6 +201,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "version",
         "cluster",
         "rollout",
+        "driver",
     ]
     assert not any(line.endswith("...") for line in commands)
 
