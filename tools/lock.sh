@@ -11,5 +11,5 @@ lock() {
 }
 
 lock --output-file requirements-uv.lock --group lock "$@"
-lock --output-file requirements.lock --extra testing --extra aws --extra s3 --group dev pyproject.toml "$@"
+lock --output-file requirements.lock --extra testing --extra aws --extra grpc --extra s3 --group dev pyproject.toml "$@"
 lock --output-file requirements-mutants.lock --group mutants --constraints requirements.lock "$@"

@@ -178,7 +178,7 @@ class Driver(Protocol):
 
 # What a driver may offer beyond the six verbs. It says so by having the method: ``isinstance`` compares names
 # of methods only, so a driver has no method of these names for anything else. A ``guard.GuardedDriver`` has
-# all of them but ``run`` and ``close``: what is asked is ``guarded.driver``, the driver inside.
+# all of them but ``run``, ``lead``, ``provider_of`` and ``close``: what is asked is ``guarded.driver``.
 
 
 @runtime_checkable
@@ -191,6 +191,25 @@ class Background(Protocol):
         ``cluster`` is the cluster that nodes join, as the shared ``kube.informer.Informers`` of its
         client; the port does not know that type, so that a plugin's author needs no client.
         """
+        ...
+
+
+@runtime_checkable
+class Leading(Protocol):
+    """A driver that does something only while this process leads, such as letting clouds dial in."""
+
+    async def lead(self) -> None:
+        """Run until cancelled. One for each term of each world that calls the driver; several may run at a
+        time, and each is cancelled when its Lease is lost."""
+        ...
+
+
+@runtime_checkable
+class Several(Protocol):
+    """A driver that stands for several clouds."""
+
+    def provider_of(self, machine_class: MachineClass) -> str:
+        """Which of them a class is for: a label of metrics, so one of a few names, whatever classes say."""
         ...
 
 

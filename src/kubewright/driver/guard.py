@@ -34,6 +34,7 @@ from kubewright.driver.contract import (
     Endpoints,
     Instance,
     MachineRequest,
+    Several,
     Size,
     Sizes,
     Validates,
@@ -92,11 +93,15 @@ LETS_GO = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """One call is over: ``code`` is OK for an answer, Canceled when the caller left."""
+    """One call is over: ``code`` is OK for an answer, Canceled when the caller left.
+
+    ``provider``: which of the clouds that the driver stands for; empty: it is one.
+    """
 
     operation: Operation
     code: Code
     seconds: float
+    provider: str = ""
 
 
 Listener = Callable[[CallEnded], None]
@@ -124,24 +129,30 @@ class GuardedDriver:
         self._counts: dict[tuple[Operation, Code], int] = {}
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._call(Operation.CREATE, request.name, Instance, lambda: self.driver.create(request))
+        return await self._call(
+            Operation.CREATE, request.name, Instance, lambda: self.driver.create(request), request
+        )
 
     async def initialize(self, request: MachineRequest) -> Instance:
         return await self._call(
-            Operation.INITIALIZE, request.name, Instance, lambda: self.driver.initialize(request)
+            Operation.INITIALIZE, request.name, Instance, lambda: self.driver.initialize(request), request
         )
 
     async def delete(self, request: MachineRequest) -> str | None:
         return await self._call(
-            Operation.DELETE, request.name, DELETE_ANSWER, lambda: self.driver.delete(request)
+            Operation.DELETE, request.name, DELETE_ANSWER, lambda: self.driver.delete(request), request
         )
 
     async def status(self, request: MachineRequest) -> Instance:
-        return await self._call(Operation.STATUS, request.name, Instance, lambda: self.driver.status(request))
+        return await self._call(
+            Operation.STATUS, request.name, Instance, lambda: self.driver.status(request), request
+        )
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         name = request.machine_class.metadata.name
-        return await self._call(Operation.LIST, name, list[Instance], lambda: self.driver.list(request))
+        return await self._call(
+            Operation.LIST, name, list[Instance], lambda: self.driver.list(request), request
+        )
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         what = f"{len(volumes)} volumes"
@@ -152,26 +163,28 @@ class GuardedDriver:
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
         offers, name = self._endpoints(), request.machine_class.metadata.name
-        return await self._call(Operation.ENDPOINT, name, tuple[str, int], lambda: offers.endpoint(request))
+        return await self._call(
+            Operation.ENDPOINT, name, tuple[str, int], lambda: offers.endpoint(request), request
+        )
 
     async def release(self, request: ClassRequest) -> None:
         """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
         offers, name = self._endpoints(), request.machine_class.metadata.name
-        await self._call(Operation.RELEASE, name, type(None), lambda: offers.release(request))
+        await self._call(Operation.RELEASE, name, type(None), lambda: offers.release(request), request)
 
     async def size(self, request: ClassRequest) -> Size:
         """As ``contract.Sizes``. Raises Unimplemented where the driver inside does not know."""
         inside, name = self.driver, request.machine_class.metadata.name
         if not isinstance(inside, Sizes):
             raise Unimplemented("this driver does not know what a node will offer")
-        return await self._call(Operation.SIZE, name, Size, lambda: inside.size(request))
+        return await self._call(Operation.SIZE, name, Size, lambda: inside.size(request), request)
 
     async def validate(self, request: ClassRequest) -> None:
         """As ``contract.Validates``. Raises Unimplemented where the driver inside cannot tell."""
         inside, name = self.driver, request.machine_class.metadata.name
         if not isinstance(inside, Validates):
             raise Unimplemented("this driver does not tell whether it accepts a class")
-        await self._call(Operation.VALIDATE, name, type(None), lambda: inside.validate(request))
+        await self._call(Operation.VALIDATE, name, type(None), lambda: inside.validate(request), request)
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):
@@ -183,7 +196,12 @@ class GuardedDriver:
         return dict(self._counts)
 
     async def _call(
-        self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]
+        self,
+        operation: Operation,
+        what: str,
+        kind: type[T],
+        call: Callable[[], Awaitable[object]],
+        request: MachineRequest | ClassRequest | None = None,
     ) -> T:
         """One call; ``kind`` is the type of its answer."""
         began, code = self._clock.monotonic(), Code.Canceled
@@ -196,7 +214,13 @@ class GuardedDriver:
             raise
         finally:
             self._counts[operation, code] = self._counts.get((operation, code), 0) + 1
-            self._on_end(CallEnded(operation, code, self._clock.monotonic() - began))
+            seconds, provider = self._clock.monotonic() - began, self._provider_of(request)
+            self._on_end(CallEnded(operation, code, seconds, provider))
+
+    def _provider_of(self, request: MachineRequest | ClassRequest | None) -> str:
+        if request is None or not isinstance(self.driver, Several):
+            return ""
+        return self.driver.provider_of(request.machine_class)
 
     async def _in_slot(
         self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]

@@ -34,11 +34,13 @@ class DriverMetrics:
         )
 
     def of(self, provider: str) -> Listener:
-        """A listener for ``guard.GuardedDriver(on_end=...)``."""
+        """A listener for ``guard.GuardedDriver(on_end=...)``; a driver that stands for several clouds names
+        the one that was called."""
 
         def count(ended: CallEnded) -> None:
-            self._seconds.labels(provider, ended.operation.value).observe(ended.seconds)
+            cloud = ended.provider or provider
+            self._seconds.labels(cloud, ended.operation.value).observe(ended.seconds)
             if ended.code not in (Code.OK, Code.Canceled):
-                self._failed.labels(provider, ended.operation.value, ended.code.name).inc()
+                self._failed.labels(cloud, ended.operation.value, ended.code.name).inc()
 
         return count

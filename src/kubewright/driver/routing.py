@@ -3,17 +3,26 @@
 Theory.      An object of ours says which driver makes it. A controller should not have to know how many there
              are: it has one driver, and this one looks at ``MachineClass.provider``.
 Invariants.  A class that names no driver means the program's own. One that names a driver which is not there
-             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``. Where names are
-             not the program's to give, as the provider of a MachineClass, the program's own driver is asked
-             instead, which says itself for whom a class is. A driver that does not offer ``volume_ids`` hides
-             those of no other.
+             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``; but where one
+             driver stands for several clouds, any other name is for it to know. Where names are not the
+             program's to give, as the provider of a MachineClass, the program's own driver is asked instead,
+             which says itself for whom a class is. A driver that does not offer ``volume_ids`` hides those of
+             no other.
 Called by    ``infra`` and ``machines``, with guarded drivers (``driver.guard``) inside.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.contract import (
+    ClassRequest,
+    Endpoints,
+    Instance,
+    MachineRequest,
+    Several,
+    Size,
+    VolumeSpec,
+)
 from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 
@@ -29,7 +38,7 @@ class RoutedDriver:
 
     def problem(self, name: str) -> str:
         """Why no driver of this name can be asked, in a clause; empty if one can."""
-        if (name or self._own) in self._drivers:
+        if self._named(name) is not None:
             return ""
         known = ", ".join(sorted(self._drivers)) or "none"
         return f"driver {name!r} does not run in this program, only: {known}"
@@ -77,13 +86,19 @@ class RoutedDriver:
 
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""
-        guarded = self._drivers.get(name or self._own)
+        guarded = self._named(name)
         return guarded is not None and isinstance(guarded.driver, Endpoints)
 
     def _of(self, request: MachineRequest | ClassRequest) -> GuardedDriver:
         name = request.machine_class.provider
-        if not self._strict and name not in self._drivers:
-            name = self._own
-        if problem := self.problem(name):
-            raise InvalidArgument(problem)
-        return self._drivers[name or self._own]
+        found = self._named(name)
+        if found is None:
+            raise InvalidArgument(self.problem(name))
+        return found
+
+    def _named(self, name: str) -> GuardedDriver | None:
+        """The driver of this name; else one that stands for several, and may have it (``providers.grpc``)."""
+        if (name or self._own) in self._drivers:
+            return self._drivers[name or self._own]
+        several = (each for each in self._drivers.values() if isinstance(each.driver, Several))
+        return next(several, None if self._strict else self._drivers[self._own])

@@ -16,7 +16,7 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE,
     KUBEWRIGHT_MACHINE_TEMPLATE,
 )
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra import credentials, template
@@ -69,7 +69,8 @@ def world(
         machines, vm_calls = machine.wire(shared)
         others = (template.wire(shared), credentials.wire(shared), vms.wire(shared, vm_calls))
         made = (clusters, machines, *others)
-        background: list[Runnable] = [endpoint_calls.run, vm_calls.run]
+        leading = [each.lead for each in drivers.values() if isinstance(each, Leading)]
+        background: list[Runnable] = [endpoint_calls.run, vm_calls.run, *leading]
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(

@@ -23,7 +23,7 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
 )
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.routing import RoutedDriver
@@ -115,6 +115,7 @@ def world(
             made += [controller, *machineclass.wire(shared), acceptance.wire(shared, routed)]
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
+            background += [each.lead for each in drivers.values() if isinstance(each, Leading)]
             object_metrics.register(
                 environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
             )

@@ -166,3 +166,18 @@ async def test_where_names_are_not_the_programs_own_its_own_driver_is_asked_inst
 async def test_where_no_driver_tells_volumes_none_is_awaited() -> None:
     with pytest.raises(Unimplemented):
         await routed(CloudWithoutVolumes("a")).volume_ids([VolumeSpec("a-1", {})])
+
+
+class Switchboard(Cloud):
+    """One that stands for several clouds."""
+
+    def provider_of(self, machine_class: MachineClass) -> str:
+        return machine_class.provider
+
+
+async def test_where_a_driver_stands_for_several_clouds_a_name_that_is_not_here_is_for_it() -> None:
+    drivers = routed(Cloud("here"), Switchboard("dial-in"))
+    assert drivers.problem("elsewhere") == ""
+    made = await drivers.create(of("elsewhere").of(stub("m1", "ns")))
+    assert made.provider_id == "dial-in://m1"
+    assert (await drivers.create(of("here").of(stub("m1", "ns")))).provider_id == "here://m1"

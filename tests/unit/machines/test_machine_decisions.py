@@ -49,6 +49,7 @@ def noted(made: Machine, timeout: str) -> Machine:
 
 NO_TARGET = MachineSettings(joins=False)
 UNREADY = Taint(key=names.INSTANCE_NOT_READY_TAINT, effect="NoSchedule")
+NOT_CONNECTED = DriverError.of(Code.Unavailable, "no driver is connected", begun=False)
 BARE = machine(vm=False, finalizers=())
 CREATION = [
     Case(
@@ -86,6 +87,20 @@ CREATION = [
         [],
     ),
     Case("what the cloud answered is recorded", seen(machine(vm=False), vm=ENSURED), [Record(VM)]),
+    Case(
+        "a driver that is not there is told, and the machine waits for it",
+        seen(machine(vm=False), vm=called(Verb.ENSURE, error=NOT_CONNECTED)),
+        [],
+        Phase.PENDING,
+        "no driver is connected",
+    ),
+    Case(
+        "so it is in CrashLoopBackOff after another failure",
+        seen(machine("CrashLoopBackOff", vm=False), vm=called(Verb.ENSURE, error=NOT_CONNECTED)),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "no driver is connected",
+    ),
     Case(
         "a missing class is reported, and no VM made",
         seen(machine(vm=False), problem='MachineClass "small" not found', can_call=False),

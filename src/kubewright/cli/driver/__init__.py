@@ -5,12 +5,14 @@ Theory.      A command is one line below, and a module of its own. Those modules
 Files        ``new``         `driver new`: a project that works at once
              ``blueprint/``  the files of that project, with places for its names
              ``test``        `driver test`: its switches; ``trial`` is what it does
+             ``serve``       `driver serve`: a driver in a process of its own, which dials a manager
 Called by    ``cli.app``.
 """
 
 import typer
 
 from kubewright.cli.driver.new import new
+from kubewright.cli.driver.serve import serve
 from kubewright.cli.driver.test import driver_test
 
 driver = typer.Typer(
@@ -21,3 +23,4 @@ driver = typer.Typer(
 )
 driver.command(name="new")(new)
 driver.command(name="test")(driver_test)
+driver.command(name="serve")(serve)

@@ -166,7 +166,7 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     text = f"Provider error: {error}. Initialize VM Instance" if seen.vm.initializing else (
         f"Cloud provider message - {error}"
     )  # fmt: skip
-    report = creation_failed(seen, error.code, text)
+    report = _failed_call(seen, error, text)
     late, left = until_late(seen), max(timedelta(0), vm.wake or timedelta(0))
     giving_up = is_late(seen) and seen.phase is not Phase.FAILED
     warning = (EventReason.FAILED_CREATE_VM, text)
@@ -178,6 +178,15 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
         because=f"the call failed ({error.code.name}); next try in {time_left(left)}",
         warning=warning,
     )
+
+
+def _failed_call(seen: Seen, error: DriverError, text: str) -> Report:
+    """The report of a failed call. What was not even begun is no failure of the machine's creation: it goes
+    on by itself, as when its driver dials in (``providers.grpc``)."""
+    waits = error.code is Code.Unavailable and not error.begun and not is_late(seen)
+    if waits and states.moves(seen.phase, Finding.DRIVER_AWAITED):
+        return states.report(seen, Finding.DRIVER_AWAITED, text, error.code.name)
+    return creation_failed(seen, error.code, text)
 
 
 def creation_failed(seen: Seen, code: Code, text: str) -> Report:

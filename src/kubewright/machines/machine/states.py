@@ -51,6 +51,9 @@ class Finding(Enum):
     CALL_LASTS = "the driver has worked on its VM for longer than most need"
     NOT_CREATED = "the driver still works on its VM past the creation timeout"
     CREATION_FAILED = "its VM cannot be made, because of the driver, an API server or a rule that it breaks"
+    DRIVER_AWAITED = (
+        "its driver could not be called: none for its class is connected, or all its calls are taken"
+    )
     CREATION_FAILED_LATE = "its VM cannot be made, and the creation timeout is over"
     NODE_NAME_TAKEN = "another VM's node has the name that its own will want"
     NODE_AWAITED = "its VM is complete, its node has not joined or is not healthy yet"
@@ -104,6 +107,7 @@ TABLE: tuple[Row, ...] = (
         "Creating machine on cloud provider. The driver has not answered since {asked}"),
     Row(MAKING, Finding.NODE_AWAITED, Phase.PENDING, CREATE, PROCESSING,
         "VM created on cloud provider. Waiting for node registration", joining=True),
+    Row((Phase.NONE, Phase.PENDING), Finding.DRIVER_AWAITED, Phase.PENDING, CREATE, PROCESSING, "{text}"),
     Row(BUT_FAILED, Finding.CREATION_FAILED, Phase.CRASH_LOOP_BACK_OFF, CREATE, FAILED, "{text}"),
     Row((Phase.FAILED,), Finding.CREATION_FAILED, Phase.FAILED, CREATE, FAILED, "{text}"),
     Row(EVERY, Finding.CREATION_FAILED_LATE, Phase.FAILED, CREATE, FAILED, "{text}"),

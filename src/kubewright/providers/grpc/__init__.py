@@ -1,0 +1,36 @@
+"""Drivers in other processes: they dial in over gRPC, register, and carry out what is asked of them.
+
+    ``driver.proto``  what is said, for authors of drivers in any language
+    ``messages``      the same as values, and their bytes
+    ``operations``    which operation is sent when, and whose an answer is
+    ``connection``    one stream, from its registration to its end
+    ``contents``      the classes and secrets that drivers fetch
+    ``answers``       between messages and the driver port
+    ``dispatch``      the driver port on top: which driver serves which class
+    ``options``       where drivers dial, and who may; ``server``: gRPC itself
+    ``client``        the other side: a driver that serves a manager
+
+Entry point ``grpc`` of group ``kubewright.drivers``: ``driver`` below. Needs the extra ``grpc``.
+"""
+
+from importlib.util import find_spec
+
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.contract import Driver
+from kubewright.driver.registry import Settings
+
+
+def driver(settings: Settings) -> Driver:
+    """The driver of all drivers that dial in.
+
+    Raises:
+        InvalidInput: an option is unknown or wrong, or grpcio is not installed.
+    """
+    from kubewright.providers.grpc.options import parse_options
+
+    options = parse_options(settings.options, settings.data_dir)
+    if find_spec("grpc") is None:
+        raise InvalidInput("driver grpc needs grpcio: pip install 'kubewright[grpc]'")
+    from kubewright.providers.grpc.dispatch import GrpcDriver
+
+    return GrpcDriver(settings, options)

@@ -1,0 +1,145 @@
+"""Serve a whole driver of the port to a manager in another process.
+
+Theory.      What the manager sends with an operation, and what is fetched by its revision, is the request
+             that the driver would have got in the manager's process; its answer goes back whole. So the
+             driver need not know where it runs. It is behind a guard of its own (``driver.guard``): a call
+             that hangs ends here, and what is no error of the vocabulary becomes one.
+Invariants.  Only what the driver offers is registered.
+Called by    ``serving``; ``cli.driver.serve``.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from kubewright.api.core import SECRET, Secret
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.contract import (
+    ClassRequest,
+    Driver,
+    MachineRequest,
+    Sizes,
+    Validates,
+    VolumeSpec,
+    stub,
+)
+from kubewright.driver.errors import DriverError, InvalidArgument
+from kubewright.driver.guard import GuardedDriver
+from kubewright.providers.grpc import answers
+from kubewright.providers.grpc.client.provider import (
+    CLASS_KIND,
+    GROUP,
+    VERSION,
+    DataProvider,
+)
+from kubewright.providers.grpc.contents import key_of
+from kubewright.providers.grpc.messages import (
+    Created,
+    Deleted,
+    Failure,
+    Initialized,
+    Listed,
+    MachineClassMeta,
+    MCMside,
+    Params,
+    Registration,
+    SecretMeta,
+    Sized,
+    Status,
+    Validated,
+    VolumeIds,
+)
+from kubewright.providers.grpc.operations import ANSWERS, Kind
+
+IN_FLIGHT = 50
+"""A driver of the port takes many calls at a time."""
+ALWAYS = (Kind.CREATE, Kind.INITIALIZE, Kind.DELETE, Kind.STATUS, Kind.LIST, Kind.VOLUME_IDS)
+
+Answer = Callable[[Params, DataProvider], Awaitable[Failure]]
+
+
+class DriverOffer:
+    """Serves ``driver`` under ``name``, which classes give as their provider."""
+
+    def __init__(self, driver: Driver, clock: Clock, name: str, *, in_flight: int = IN_FLIGHT) -> None:
+        self._driver = GuardedDriver(driver, clock)
+        beyond = {Kind.VALIDATE: isinstance(driver, Validates), Kind.SIZE: isinstance(driver, Sizes)}
+        names = tuple(each.value for each in (*ALWAYS, *(kind for kind, offers in beyond.items() if offers)))
+        self.registration = Registration(name, GROUP, CLASS_KIND, VERSION, names, in_flight)
+        self._answers: Mapping[Kind, Answer] = {
+            Kind.CREATE: self._create,
+            Kind.INITIALIZE: self._initialize,
+            Kind.DELETE: self._delete,
+            Kind.STATUS: self._status,
+            Kind.LIST: self._list,
+            Kind.VOLUME_IDS: self._volume_ids,
+            Kind.VALIDATE: self._validate,
+            Kind.SIZE: self._size,
+        }
+
+    async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
+        """As ``provider.Offer``."""
+        try:
+            kind = Kind(message.operation_type)
+        except ValueError:
+            return None
+        try:
+            return await self._answers[kind](message.params or Params(), data)
+        except DriverError as error:
+            return answers.failed(ANSWERS[kind], error)
+        except InvalidInput as error:  # an object of the manager that cannot be read here
+            return answers.failed(ANSWERS[kind], InvalidArgument(str(error)))
+
+    async def _create(self, params: Params, data: DataProvider) -> Failure:
+        return answers.vm_answer(Created, await self._driver.create(await _request(params, data)))
+
+    async def _initialize(self, params: Params, data: DataProvider) -> Failure:
+        return answers.vm_answer(Initialized, await self._driver.initialize(await _request(params, data)))
+
+    async def _delete(self, params: Params, data: DataProvider) -> Failure:
+        state = await self._driver.delete(await _request(params, data))
+        return Deleted(last_known_state=state or "")
+
+    async def _status(self, params: Params, data: DataProvider) -> Failure:
+        return answers.vm_answer(Status, await self._driver.status(await _request(params, data)))
+
+    async def _list(self, params: Params, data: DataProvider) -> Failure:
+        found = await self._driver.list(await _class_request(params, data))
+        return Listed(vms=tuple(answers.listed_vm(each) for each in found))
+
+    async def _volume_ids(self, params: Params, _data: DataProvider) -> Failure:
+        volumes = msgspec.json.decode(params.volumes or "[]", type=list[VolumeSpec])
+        return VolumeIds(ids=tuple(await self._driver.volume_ids(volumes)))
+
+    async def _validate(self, params: Params, data: DataProvider) -> Failure:
+        await self._driver.validate(await _class_request(params, data))
+        return Validated()
+
+    async def _size(self, params: Params, data: DataProvider) -> Failure:
+        size = await self._driver.size(await _class_request(params, data))
+        return Sized(data=msgspec.json.encode(size).decode())
+
+
+async def _request(params: Params, data: DataProvider) -> MachineRequest:
+    of_class = await _class_request(params, data)
+    if params.machine:
+        machine = MACHINE.decode(params.machine.encode())
+    else:
+        namespace = of_class.machine_class.metadata.namespace
+        machine = stub(params.machine_name, namespace, provider_id=params.machine_id)
+    return MachineRequest(
+        machine, of_class.machine_class, of_class.secret, params.data_format, params.version
+    )
+
+
+async def _class_request(params: Params, data: DataProvider) -> ClassRequest:
+    meta = params.machine_class or MachineClassMeta()
+    found: MachineClass = MACHINE_CLASS.decode((await data.machine_class(meta)).encode())
+    ref = found.secret_ref or found.credentials_secret_ref
+    if ref is None:
+        return ClassRequest(found)
+    wanted = SecretMeta(ref.name, ref.namespace or key_of(meta.name)[0], meta.revision)
+    secret = SECRET.decode((await data.secret(wanted)).encode())
+    return ClassRequest(found, Secret(type=secret.type, data=secret.data))

@@ -1,0 +1,305 @@
+"""One stream with a driver: the first message, operations out, answers in, and its end.
+
+Theory.      The manager speaks first, and the first message that comes back is the registration, whatever its
+             id. From then on three tasks share the stream: one sends, since a stream takes one message at a
+             time; one reads; one looks for a driver that hangs. What is sent when is decided in
+             ``operations``; here callers wait, each with a deadline. A caller waits for its turn for a part
+             of its time only, so that what is sent has the rest: a creation does not fail because others were
+             before it.
+Invariants.  An operation is among those sent before its bytes are: no answer comes too early for it. However
+             a stream ends, each caller has its answer: ``Unavailable``, and as not begun where nothing was
+             sent. A peer cannot make this process hold more than one message of its.
+Source       mcm.md §11.3 and §11.4.
+Called by    ``dispatch``, with a stream of ``server`` or of a test.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.providers.grpc.messages import (
+    DriverSide,
+    Failure,
+    Malformed,
+    MCMside,
+    Params,
+    Registration,
+    decode,
+    encode,
+)
+from kubewright.providers.grpc.operations import (
+    FIRST_GENERATION,
+    HUNG_SECONDS,
+    QUEUE,
+    REGISTER,
+    STRAY,
+    UNREGISTER,
+    Kind,
+    Operation,
+    Operations,
+    QueueFull,
+    State,
+    Subject,
+    message_of,
+)
+
+log = structlog.get_logger(__name__)
+
+REGISTER_SECONDS = 10.0
+"""From the opening of a stream to its registration."""
+LOOK_SECONDS = 15.0
+"""How often a stream is looked at for a driver that hangs."""
+MOST_IN_FLIGHT = 100
+NAME_CHARS = 253
+MOST_OPERATIONS = 64
+
+
+class Why(Enum):
+    """Why a stream is ended; the value is the name of a status of gRPC."""
+
+    INVALID = "INVALID_ARGUMENT"
+    TAKEN = "ALREADY_EXISTS"
+    HUNG = "DEADLINE_EXCEEDED"
+
+
+class Refused(Exception):
+    """The stream ends, and the driver is told why."""
+
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
+        self.why, self.message = why, message
+
+
+class Stream(Protocol):
+    """One bidirectional stream as the manager has it."""
+
+    async def read(self) -> bytes | None:
+        """The next message; None when the driver sends no more. Raises ConnectionError when it is lost."""
+
+    async def write(self, data: bytes) -> None:
+        """Send one; one at a time. Raises ConnectionError when the stream is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a caller waits: ``queue`` seconds for its turn, ``total`` for turn and answer."""
+
+    queue: float
+    total: float
+
+
+@dataclass(slots=True)
+class Connection:
+    """A driver that has registered, and its stream."""
+
+    registration: Registration
+    stream: Stream
+    clock: Clock
+    operations: Operations = field(init=False)
+    _waiting: dict[Operation, set[asyncio.Future[None]]] = field(default_factory=dict)
+    _sendable: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: str = ""
+
+    def __post_init__(self) -> None:
+        most = min(max(self.registration.in_flight, 1), MOST_IN_FLIGHT)
+        self.operations = Operations(most)
+
+    @property
+    def name(self) -> str:
+        """What messages call the driver."""
+        return f"driver {self.registration.name or self.registration.kind!r}"
+
+    @property
+    def extended(self) -> bool:
+        """Whether it reads what was added since 2018, and writes it."""
+        return bool(self.registration.operations)
+
+    def knows(self, kind: Kind) -> bool:
+        """Whether it is worth asking."""
+        return kind.value in (
+            self.registration.operations if self.extended else [each.value for each in FIRST_GENERATION]
+        )
+
+    async def call(self, kind: Kind, subject: Subject, params: Params, limits: Limits) -> Failure:
+        """What the driver answers, which may be an error.
+
+        Raises:
+            DriverError: it did not answer, or not what it was asked.
+        """
+        what = f"{kind.value} of {params.machine_name or subject[1] or 'volumes'}"
+        self._still_there(what)
+        try:
+            operation = self.operations.ask(kind, subject, params, self.clock.monotonic())
+        except QueueFull:
+            raise _not_begun(f"{what}: {QUEUE} operations wait for {self.name}") from None
+        try:
+            await self._answered(operation, what, limits)
+        finally:
+            self.operations.leave(operation, self.clock.monotonic())
+            self._sendable.set()
+        return self._answer_of(operation, what)
+
+    async def run(self) -> None:
+        """Until the driver goes or the stream ends.
+
+        Raises:
+            Refused: the driver does what no driver may.
+        """
+        tasks = [asyncio.ensure_future(each()) for each in (self._read, self._write, self._look)]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            self._end("its stream has ended")
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _still_there(self, what: str) -> None:
+        if self._ended:
+            raise _not_begun(f"{what}: {self.name} is not connected: {self._ended}")
+
+    async def _answered(self, operation: Operation, what: str, limits: Limits) -> None:
+        """Wait for the answer, as long as the limits say."""
+        began = self.clock.monotonic()
+        self._sendable.set()
+        while operation.state in (State.QUEUED, State.SENT):
+            queued = operation.state is State.QUEUED
+            left = began + (limits.queue if queued else limits.total) - self.clock.monotonic()
+            if left <= 0:
+                raise self._late(operation, what, limits)
+            changed = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(operation, set()).add(changed)
+            try:
+                await asyncio.wait([changed], timeout=left)
+            finally:
+                self._forget(operation, changed)
+
+    def _late(self, operation: Operation, what: str, limits: Limits) -> DriverError:
+        if operation.state is State.QUEUED:
+            return _not_begun(
+                f"{what} waits for its turn: {self.name} works on {self.operations.sent} operations, and "
+                f"{self.operations.queued} wait"
+            )
+        late = f"{what}: {self.name} did not answer within {limits.total:g} s"
+        return DriverError.of(Code.DeadlineExceeded, late)
+
+    def _answer_of(self, operation: Operation, what: str) -> Failure:
+        if operation.answer is not None:
+            return operation.answer
+        if operation.state is State.LOST:
+            lost = f"{what}: {self.name}: {self._ended}"
+            if operation.wrong:
+                raise _not_begun(lost)
+            raise DriverError.of(Code.Unavailable, f"{lost} before it answered")
+        if operation.unknown:
+            raise Unimplemented(f"{self.name} does not know the operation {operation.kind.value}")
+        wrong = f"{what}: {self.name} answered with {operation.wrong}"
+        raise DriverError.of(Code.Internal, wrong, broken=True)
+
+    def _forget(self, operation: Operation, waiter: asyncio.Future[None]) -> None:
+        waiters = self._waiting.get(operation, set())
+        waiters.discard(waiter)
+        if not waiters:
+            self._waiting.pop(operation, None)
+
+    def _changed(self, operation: Operation) -> None:
+        for waiter in self._waiting.get(operation, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _write(self) -> None:
+        while True:
+            self._sendable.clear()
+            while (operation := self.operations.next(self.clock.monotonic())) is not None:
+                self._changed(operation)
+                try:
+                    await self.stream.write(encode(message_of(operation)))
+                except ConnectionError:
+                    return
+            await self._sendable.wait()
+
+    async def _read(self) -> None:
+        while (message := await _received(self.stream)) is not None:
+            if message.operation_type == UNREGISTER:
+                return
+            operation = self.operations.answered(message, self.clock.monotonic())
+            if operation is not None:
+                self._changed(operation)
+                self._sendable.set()
+                continue
+            log.warning("a driver answers what it was not asked", driver=self.name, id=message.operation_id)
+            if self.operations.stray >= STRAY:
+                raise Refused(Why.INVALID, f"{STRAY} answers to operations that were not asked here")
+
+    async def _look(self) -> None:
+        while True:
+            await self.clock.sleep(LOOK_SECONDS)
+            hung = self.operations.hung(self.clock.monotonic())
+            if hung is not None:
+                what = f"{hung.kind.value} (operationID {hung.id})"
+                raise Refused(Why.HUNG, f"{what} was not answered within {HUNG_SECONDS:g} s")
+
+    def _end(self, why: str) -> None:
+        self._ended = why
+        for operation in self.operations.lost():
+            self._changed(operation)
+
+
+async def registered(stream: Stream, clock: Clock, accept: Callable[[Registration], None]) -> Connection:
+    """Ask the driver who it is; ``accept`` raises Refused for one that may not come.
+
+    Raises:
+        Refused: it does not say it, or may not come.
+    """
+    try:
+        async with asyncio.timeout(REGISTER_SECONDS):
+            await stream.write(encode(MCMside(1, REGISTER)))
+            first = await _received(stream)
+    except TimeoutError:
+        raise Refused(Why.HUNG, f"no registration within {REGISTER_SECONDS:g} s") from None
+    if first is None:
+        raise Refused(Why.INVALID, "the stream ended before a registration")
+    given = first.response
+    if not isinstance(given, Registration):
+        raise Refused(Why.INVALID, "the first message is no registration: it has no registerResp")
+    if problem := _problem(given):
+        raise Refused(Why.INVALID, problem)
+    accept(given)
+    return Connection(given, stream, clock)
+
+
+def _problem(given: Registration) -> str:
+    """What is wrong with a registration; empty if nothing is. Pure."""
+    if not given.kind:
+        return "the registration names no kind of classes"
+    texts = (given.name, given.group, given.kind, given.version, *given.operations)
+    if any(len(each) > NAME_CHARS or not each.isprintable() for each in texts):
+        return "a name in the registration is too long, or is not printable"
+    if len(given.operations) > MOST_OPERATIONS:
+        return f"the registration names {len(given.operations)} operations; the most is {MOST_OPERATIONS}"
+    if given.in_flight < 0:
+        return f"the registration's inFlight is {given.in_flight}"
+    return ""
+
+
+async def _received(stream: Stream) -> DriverSide | None:
+    try:
+        data = await stream.read()
+        return None if data is None else decode(DriverSide, data)
+    except ConnectionError:
+        return None
+    except Malformed as error:
+        raise Refused(Why.INVALID, f"a message cannot be read: {error}") from None
+
+
+def _not_begun(text: str) -> DriverError:
+    return DriverError.of(Code.Unavailable, text, begun=False)

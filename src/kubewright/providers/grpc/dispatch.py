@@ -1,0 +1,307 @@
+"""The driver port on drivers in other processes: a request goes to the one that serves its class.
+
+Theory.      A driver says which classes are its: the kind, and for MachineClass its own name, which classes
+             give as their ``provider``. A driver of 2018 registers a kind of a cloud (AWSMachineClass); it
+             gets the MachineClasses whose provider is that kind, or the cloud's name in it (AWS). Classes
+             without a provider are those of the driver that registered as ``externalDriver``. What such a
+             driver cannot do is made of what it can: the status of a VM is looked up in the list, and so is
+             the provider id for a deletion that has none. Drivers are let in only while this process leads:
+             who does not lead does not listen, so drivers go on dialling until they reach the one that does.
+Invariants.  For one key there is one driver; a second is refused while the stream of the first lives. A class
+             without a driver is told so, as ``Unavailable`` and not begun: nothing is in doubt, and the
+             machine goes on by itself when one registers. Whatever a driver answers, a caller gets an answer
+             of the contract or a ``DriverError``.
+Source       seed 004 §2.2; mcm.md §11.
+Called by    the controllers through ``driver.guard``; ``server`` for streams and contents.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import structlog
+
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
+from kubewright.driver.guard import CALL_LIMITS
+from kubewright.driver.guard import Operation as Verb
+from kubewright.driver.registry import Settings
+from kubewright.providers.grpc import answers
+from kubewright.providers.grpc.connection import Connection, Limits, Refused, Stream, Why, registered
+from kubewright.providers.grpc.contents import Contents
+from kubewright.providers.grpc.messages import (
+    Created,
+    Deleted,
+    Failure,
+    Initialized,
+    Listed,
+    Params,
+    Registration,
+    Sized,
+    Status,
+    VmAnswer,
+    VolumeIds,
+)
+from kubewright.providers.grpc.operations import Kind
+from kubewright.providers.grpc.options import Options
+from kubewright.providers.grpc.server import Server
+
+log = structlog.get_logger(__name__)
+
+ANONYMOUS = "externalDriver"
+"""The name of every driver of 2018."""
+OURS = "grpc"
+"""What a class may say that means these drivers and none of them."""
+NODES = 20_000
+"""Node names that are kept."""
+MARGIN = 5.0
+"""Seconds by which we give up before the guard does, to say why."""
+
+VERBS = {
+    Kind.CREATE: Verb.CREATE,
+    Kind.INITIALIZE: Verb.INITIALIZE,
+    Kind.DELETE: Verb.DELETE,
+    Kind.STATUS: Verb.STATUS,
+    Kind.LIST: Verb.LIST,
+    Kind.VOLUME_IDS: Verb.VOLUME_IDS,
+    Kind.VALIDATE: Verb.VALIDATE,
+    Kind.SIZE: Verb.SIZE,
+}
+
+Key = tuple[str, str, str]
+"""Kind, apiVersion, and for MachineClass the name."""
+
+
+def limits_of(kind: Kind) -> Limits:
+    """How long a caller waits for its turn, and for turn and answer."""
+    seconds = CALL_LIMITS[VERBS[kind]].seconds
+    return Limits(seconds / 4, seconds - MARGIN)
+
+
+class GrpcDriver:
+    """A ``driver.contract.Driver`` whose verbs are carried out by drivers in other processes."""
+
+    def __init__(self, settings: Settings, options: Options) -> None:
+        self._clock = settings.clock
+        self._connections: dict[Key, Connection] = {}
+        self._nodes: dict[str, str] = {}
+        """Node names by provider id, as creations said them: lists of 2018 have none."""
+        self.contents = Contents()
+        self._server = Server(options, settings.clock, self.contents, self.converse)
+
+    async def lead(self) -> None:
+        """Let drivers in, until cancelled (``contract.Leading``)."""
+        await self._server.run()
+
+    async def close(self) -> None:
+        """Close everything (``contract.Closing``)."""
+        await self._server.close()
+
+    async def converse(self, stream: Stream, peer: str) -> None:
+        """One driver, from its registration to its end.
+
+        Raises:
+            Refused: it may not come, or does what no driver may.
+        """
+        connection = await registered(stream, self._clock, self._accept)
+        key = _key(connection.registration)
+        self._connections[key] = connection
+        log.info("a driver registered", driver=connection.name, kind=key[0], api_version=key[1], peer=peer)
+        try:
+            await connection.run()
+        except Refused as refused:
+            log.warning("a driver is sent away", driver=connection.name, reason=refused.message)
+            raise
+        finally:
+            if self._connections.get(key) is connection:
+                del self._connections[key]
+            log.info("a driver is gone", driver=connection.name, kind=key[0])
+
+    def _accept(self, given: Registration) -> None:
+        resource = MACHINE_CLASS.resource
+        if given.kind == resource.kind and _key(given)[1] != resource.api_version:
+            raise Refused(
+                Why.INVALID, f"kind {resource.kind} is of {resource.api_version}, not {_key(given)[1]}"
+            )
+        if (there := self._connections.get(_key(given))) is not None:
+            raise Refused(Why.TAKEN, f"{there.name} serves kind {given.kind} already, and its stream lives")
+
+    async def create(self, request: MachineRequest) -> Instance:
+        answer = await self._about_vm(Kind.CREATE, request, Created)
+        while len(self._nodes) >= NODES:
+            del self._nodes[next(iter(self._nodes))]
+        self._nodes[answer.provider_id] = answer.node_name
+        return _named_vm(answer, request)
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        answer = await self._about_vm(Kind.INITIALIZE, request, Initialized)
+        return _named_vm(answer, request)
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        driver = self._driver_of(request)
+        if driver.extended or request.provider_id:
+            return await self._delete(driver, request, request.provider_id)
+        found = [each for each in await self.list(_class_of(request)) if _is_of(each, request)]
+        if not found:
+            raise NotFound(f"{driver.name} lists no VM of machine {request.name}")
+        for each in found:
+            await self._delete(driver, request, each.provider_id)
+        return None
+
+    async def status(self, request: MachineRequest) -> Instance:
+        driver = self._driver_of(request)
+        if driver.knows(Kind.STATUS):
+            answer = await self._about_vm(Kind.STATUS, request, Status)
+            return _named_vm(answer, request)
+        found = [each for each in await self.list(_class_of(request)) if _is_of(each, request)]
+        if not found:
+            raise NotFound(f"{driver.name} lists no VM of machine {request.name}")
+        if len(found) > 1:
+            several = ", ".join(sorted(each.provider_id for each in found)[:10])
+            raise DriverError.of(Code.OutOfRange, f"machine {request.name} has {len(found)} VMs: {several}")
+        said = self._nodes.get(found[0].provider_id, "")
+        return replace(found[0], node_name=found[0].node_name or said or request.node_name)
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        driver = self._driver_of(request)
+        meta = self.contents.put(request)
+        subject = (meta.name, str(meta.revision))
+        answer = await self._asked(driver, Kind.LIST, subject, Params(machine_class=meta))
+        assert isinstance(answer, Listed)
+        return [answers.listed_instance(each) for each in answer.vms]
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        """Of all drivers that offer this: each leaves out the volumes of other clouds."""
+        asked = [each for each in self._connections.values() if each.knows(Kind.VOLUME_IDS)]
+        if not asked:
+            raise Unimplemented("no driver that is connected knows the volumes of its cloud")
+        specs = msgspec.json.encode([{"name": each.name, "spec": each.spec} for each in volumes]).decode()
+        found: list[str] = []
+        for driver in asked:
+            answer = await self._asked(driver, Kind.VOLUME_IDS, ("", "", specs), Params(volumes=specs))
+            assert isinstance(answer, VolumeIds)
+            found += answer.ids
+        return found
+
+    async def validate(self, request: ClassRequest) -> None:
+        """As ``contract.Validates``, where the driver offers it."""
+        await self._about_class(Kind.VALIDATE, request)
+
+    async def size(self, request: ClassRequest) -> Size:
+        """As ``contract.Sizes``, where the driver offers it."""
+        answer = await self._about_class(Kind.SIZE, request)
+        assert isinstance(answer, Sized)
+        return answers.size_of(answer.data, f"size of {request.machine_class.metadata.name}")
+
+    def provider_of(self, machine_class: MachineClass) -> str:
+        """The driver that a class has now, or none of them (``contract.Several``)."""
+        found = self._found(machine_class.provider)
+        return OURS if found is None else found.registration.name or found.registration.kind
+
+    def _driver_of(self, request: MachineRequest | ClassRequest) -> Connection:
+        found = self._found(request.machine_class.provider)
+        if found is None:
+            raise self._missing(request.machine_class)
+        return found
+
+    def _found(self, provider: str) -> Connection | None:
+        """The driver that serves classes with this provider."""
+        resource = MACHINE_CLASS.resource
+        named = self._connections.get((resource.kind, resource.api_version, _name(provider)))
+        if named is not None or not provider:
+            return named
+        kinds = (provider.lower(), f"{provider}{resource.kind}".lower())
+        for (kind, _, _), connection in self._connections.items():
+            if kind.lower() in kinds and kind != resource.kind:
+                return connection
+        return None
+
+    def _missing(self, found: MachineClass) -> DriverError:
+        wanted = f"provider {found.provider!r}" if found.provider else f"no provider ({ANONYMOUS})"
+        here = ", ".join(sorted(each.name for each in self._connections.values())) or "none"
+        return DriverError.of(
+            Code.Unavailable,
+            f"class {found.metadata.name} has {wanted}, and no driver for it is connected to this manager "
+            f"({self._server.where}); connected: {here}",
+            begun=False,
+        )
+
+    async def _about_vm(self, kind: Kind, request: MachineRequest, wanted: type[VmAnswer]) -> VmAnswer:
+        driver = self._driver_of(request)
+        subject = (request.namespace, request.name, request.owner_uid)
+        answer = await self._asked(driver, kind, subject, self._params(driver, request, request.provider_id))
+        assert isinstance(answer, wanted)
+        if not answer.provider_id or not answer.node_name:
+            lacks = "provider id" if not answer.provider_id else "node name"
+            text = f"{driver.name} answered to {kind.value} of {request.name} with a VM without a {lacks}"
+            raise DriverError.of(Code.Internal, text, broken=True)
+        return answer
+
+    async def _about_class(self, kind: Kind, request: ClassRequest) -> Failure:
+        driver = self._driver_of(request)
+        if not driver.knows(kind):
+            raise Unimplemented(f"{driver.name} does not offer {kind.value}")
+        meta = self.contents.put(request)
+        return await self._asked(
+            driver, kind, (meta.name, request.machine_class.metadata.name), Params(machine_class=meta)
+        )
+
+    async def _delete(self, driver: Connection, request: MachineRequest, provider_id: str) -> str | None:
+        subject = (request.namespace, request.name, request.owner_uid, provider_id)
+        answer = await self._asked(driver, Kind.DELETE, subject, self._params(driver, request, provider_id))
+        assert isinstance(answer, Deleted)
+        return answer.last_known_state or None
+
+    def _params(self, driver: Connection, request: MachineRequest, provider_id: str) -> Params:
+        params = Params(
+            machine_class=self.contents.put(_class_of(request)),
+            machine_id=provider_id,
+            machine_name=request.name,
+        )
+        if not driver.extended:
+            return params
+        return msgspec.structs.replace(
+            params,
+            last_known_state=request.last_known_state,
+            machine=MACHINE.encode(request.machine).decode(),
+            data_format=request.data_format,
+            version=request.version,
+        )
+
+    async def _asked(
+        self, driver: Connection, kind: Kind, subject: tuple[str, ...], params: Params
+    ) -> Failure:
+        """The driver's answer, which is no error."""
+        if not driver.knows(kind):
+            raise Unimplemented(f"{driver.name} does not offer {kind.value}")
+        answer = await driver.call(kind, subject, params, limits_of(kind))
+        error = answers.error_of(answer, f"{kind.value} of {params.machine_name or subject[-1]}")
+        if error is not None:
+            raise error
+        return answer
+
+
+def _key(given: Registration) -> Key:
+    version = f"{given.group}/{given.version}" if given.group else given.version
+    return given.kind, version, _name(given.name) if given.kind == MACHINE_CLASS.resource.kind else ""
+
+
+def _name(provider: str) -> str:
+    return ANONYMOUS if provider in ("", OURS) else provider
+
+
+def _class_of(request: MachineRequest) -> ClassRequest:
+    return ClassRequest(request.machine_class, request.secret)
+
+
+def _named_vm(answer: VmAnswer, request: MachineRequest) -> Instance:
+    return answers.instance_of(answer, request.name)
+
+
+def _is_of(vm: Instance, request: MachineRequest) -> bool:
+    """Whether a listed VM is the one that a request is about."""
+    if request.provider_id:
+        return vm.provider_id == request.provider_id
+    mine = not vm.owner_uid or not request.owner_uid or vm.owner_uid == request.owner_uid
+    return vm.machine_name == request.name and mine

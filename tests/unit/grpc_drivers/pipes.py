@@ -1,0 +1,126 @@
+"""Both ends of a stream in this process, on virtual time: the bytes are real, gRPC is not there."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.registry import Settings
+from kubewright.providers.grpc.client.provider import DataProvider, Offer
+from kubewright.providers.grpc.client.serving import serve_stream
+from kubewright.providers.grpc.connection import Refused
+from kubewright.providers.grpc.contents import NotKept
+from kubewright.providers.grpc.dispatch import GrpcDriver
+from kubewright.providers.grpc.messages import (
+    Content,
+    DriverSide,
+    Failure,
+    MachineClassMeta,
+    MCMside,
+    Registration,
+    SecretMeta,
+    decode,
+    encode,
+)
+from kubewright.providers.grpc.options import Options
+from kubewright.testing.clocks import LoopClock
+
+
+class Pipe:
+    """One end; ``other`` is the other one. None in a queue: it ends there."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.other: Pipe
+        self.broken = False
+
+    async def read(self) -> bytes | None:
+        if self.broken:
+            raise ConnectionError("the stream was cut")
+        return await self.incoming.get()
+
+    async def write(self, data: bytes) -> None:
+        await asyncio.sleep(0)
+        if self.broken:
+            raise ConnectionError("the stream was cut")
+        self.other.incoming.put_nowait(data)
+
+    def cut(self) -> None:
+        """The connection is gone, for both."""
+        for end in (self, self.other):
+            end.broken = True
+            end.incoming.put_nowait(None)
+
+
+def pipe() -> tuple[Pipe, Pipe]:
+    """The manager's end and the driver's."""
+    ours, theirs = Pipe(), Pipe()
+    ours.other, theirs.other = theirs, ours
+    return ours, theirs
+
+
+class Manager:
+    """The driver ``grpc`` of a manager, and the drivers that dial it."""
+
+    def __init__(self) -> None:
+        self.driver = GrpcDriver(Settings(LoopClock()), Options())
+        self.refusals: list[Refused] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def dialled(self, client: "Offer | Callable[[Pipe], Awaitable[None]]") -> Pipe:
+        """A driver that has dialled in; the driver's end of its stream."""
+        ours, theirs = pipe()
+        self._tasks.append(asyncio.create_task(self._converse(ours)))
+        call = client(theirs) if callable(client) else self._served(theirs, client)
+        self._tasks.append(asyncio.ensure_future(call))
+        await asyncio.sleep(0.001)
+        return theirs
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def fetch(self, method: str, data: bytes) -> bytes:
+        """``GetMachineClass`` and ``GetSecret``, as the server answers them."""
+        try:
+            if method == "GetSecret":
+                return encode(Content(self.driver.contents.secret(decode(SecretMeta, data))))
+            return encode(Content(self.driver.contents.machine_class(decode(MachineClassMeta, data))))
+        except NotKept as error:
+            raise DriverError.of(Code.FailedPrecondition, str(error)) from None
+
+    async def _converse(self, stream: Pipe) -> None:
+        try:
+            await self.driver.converse(stream, "pipe")
+        except Refused as refused:
+            self.refusals.append(refused)
+        finally:
+            stream.cut()
+
+    async def _served(self, stream: Pipe, offer: Offer) -> None:
+        with suppress(ConnectionError):
+            await serve_stream(stream, offer, DataProvider(self.fetch), asyncio.Event())
+
+
+class ByHand:
+    """A driver whose messages a test writes: it registers, and keeps what it is asked."""
+
+    def __init__(self, registration: Registration) -> None:
+        self.registration = registration
+        self.asked: asyncio.Queue[MCMside] = asyncio.Queue()
+        self.stream: Pipe
+
+    async def __call__(self, stream: Pipe) -> None:
+        self.stream = stream
+        with suppress(ConnectionError):
+            while (data := await stream.read()) is not None:
+                message = decode(MCMside, data)
+                if message.operation_type == "register":
+                    await self.say(message, self.registration)
+                else:
+                    self.asked.put_nowait(message)
+
+    async def say(self, asked: MCMside, response: Registration | Failure | None) -> None:
+        """Answer one message."""
+        await self.stream.write(encode(DriverSide(asked.operation_id, asked.operation_type, response)))

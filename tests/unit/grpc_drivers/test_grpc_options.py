@@ -1,0 +1,53 @@
+"""Where drivers dial: a socket unless the administrator says otherwise, and no open port by mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from kubewright.base.errors import InvalidInput
+from kubewright.providers.grpc.options import Options, parse_options
+
+FILES = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
+
+
+def test_without_options_there_is_a_socket_in_the_data_folder() -> None:
+    assert parse_options({}, Path("/data")) == Options(socket=Path("/data/grpc/drivers.sock"))
+    assert parse_options({"listen": "unix:/run/d.sock"}, None).address == "unix:/run/d.sock"
+
+
+def test_a_port_is_mcms_unless_it_is_named() -> None:
+    plain = {"plaintext": "secrets-can-be-read"}
+    assert parse_options({"listen": "10.0.0.1", **plain}, None).address == "10.0.0.1:5000"
+    assert parse_options({"listen": "[::1]:7000", **plain}, None).address == "[::1]:7000"
+
+
+def test_with_certificates_those_who_may_come_can_be_named(tmp_path: Path) -> None:
+    files = {name: str(tmp_path / file) for name, file in FILES.items()}
+    for each in files.values():
+        Path(each).touch()
+    found = parse_options({"listen": "0.0.0.0:5000", "clients": "aws, gcp,", **files}, None)
+    assert found.clients == {"aws", "gcp"}
+
+
+@pytest.mark.parametrize(
+    ("options", "folder", "why"),
+    [
+        ({}, None, "name one"),
+        ({"port": "5000"}, "/d", "has no option port; it has listen"),
+        ({"listen": "0.0.0.0:5000"}, "/d", "certificate, key, clientAuthorities.*gets the secrets"),
+        ({"listen": "0.0.0.0:5000", "plaintext": "yes"}, "/d", "wants the word secrets-can-be-read"),
+        ({"listen": "h:1", "plaintext": "secrets-can-be-read", **FILES}, "/d", "contradict"),
+        ({"listen": "h:1", "certificate": "a"}, "/d", "key, clientAuthorities"),
+        ({"listen": "h:1", **FILES}, "/d", "certificate: there is no file a"),
+        ({"listen": "h:x"}, "/d", "HOST:PORT"),
+        ({"listen": "h:70000"}, "/d", "HOST:PORT"),
+        ({"listen": ":5000"}, "/d", "HOST:PORT"),
+        ({"plaintext": "secrets-can-be-read"}, "/d", "goes with listen=HOST:PORT"),
+        ({}, "/" + "d" * 120, "at most 107 bytes"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_the_start(
+    options: dict[str, str], folder: str | None, why: str
+) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        parse_options(options, None if folder is None else Path(folder))
