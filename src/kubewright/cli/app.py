@@ -46,11 +46,6 @@ def _root(
     """The switches before any command."""
 
 
-Verbosity = Annotated[
-    str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
-]
-
-
 @app.command()
 def up(  # noqa: PLR0913 -- each is a switch of the command line
     *,
@@ -73,7 +68,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     share_user: switches.ShareComponentUser = False,
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
     accept_data_loss: switches.AcceptDataLoss = False,
-    log_level: Verbosity = "warning",
+    log_level: switches.Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up.command import server
@@ -142,7 +137,7 @@ def status(
 @app.command()
 def demo(
     story: Annotated[str, typer.Argument(help="machines or clusters.", metavar="STORY")] = "machines",
-    log_level: Verbosity = "error",
+    log_level: switches.Verbosity = "error",
 ) -> None:
     """Watch machines come up, heal, scale, roll and go. Takes half a minute and leaves nothing behind."""
     from kubewright.cli.demo import demo as command
@@ -191,7 +186,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
     restore_image: run_switches.RestoreImage = "",
     snapshot_folder: run_switches.SnapshotFolder = None,
-    log_level: Verbosity = "info",
+    log_level: switches.Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run.command import run as command

@@ -107,6 +107,9 @@ StrictRunning = Annotated[
         help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
     ),
 ]
+Verbosity = Annotated[
+    str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
+]
 DriverName = Annotated[
     str,
     typer.Option(help="The cloud, by the name of an installed driver; sim simulates one.", metavar="NAME"),

@@ -17,7 +17,6 @@ import typer
 
 from kubewright.base.errors import InvalidInput
 from kubewright.cli import switches
-from kubewright.cli.run import switches as run_switches
 
 if TYPE_CHECKING:
     from kubewright.base.clock import Clock
@@ -76,9 +75,6 @@ CertificateKey = Annotated[
     Path | None, typer.Option(help="Its key (PEM).", metavar="PATH", parser=switches.path_of("--key"))
 ]
 InFlight = Annotated[int, typer.Option(help="Operations at a time.", metavar="N", min=1, max=100)]
-Verbosity = Annotated[
-    str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
-]
 
 
 def serve(  # noqa: PLR0913 -- each is a switch of the command line
@@ -86,18 +82,18 @@ def serve(  # noqa: PLR0913 -- each is a switch of the command line
     *,
     manager: Manager,
     provider: Provider = "",
-    driver_option: run_switches.DriverOption = None,
+    driver_option: switches.DriverOption = None,
     kubeconfig: Kubeconfig = None,
     authorities: Authorities = None,
     certificate: Certificate = None,
     key: CertificateKey = None,
     in_flight: InFlight = 50,
-    log_level: Verbosity = "info",
+    log_level: switches.Verbosity = "info",
 ) -> None:
     """Serve a manager that runs with --driver grpc, until Ctrl-C."""
     from kubewright.base.clock import SystemClock
-    from kubewright.cli.run.command import pairs
     from kubewright.cli.signals import run_until_signal
+    from kubewright.cli.switches import pairs
 
     switches.log_at(log_level)
     files = (authorities, certificate, key)

@@ -105,10 +105,6 @@ StartManager = Annotated[
 DriverName = Annotated[
     str, typer.Option(help="The driver: its list of VMs or its tracker, and its own cases.", metavar="NAME")
 ]
-DriverOption = Annotated[
-    list[str] | None,
-    typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
-]
 RunSwitch = Annotated[
     list[str] | None,
     typer.Option(
@@ -152,7 +148,7 @@ def driver_test(  # noqa: PLR0913 -- each is a switch of the command line
     tags_are_strings: TagsAreStrings = False,
     start_manager: StartManager = False,
     driver: DriverName = "",
-    driver_option: DriverOption = None,
+    driver_option: switches.DriverOption = None,
     run_switch: RunSwitch = None,
     cases: CaseFile = None,
     logs: Logs = Path(".ci/controllers-test/logs"),
