@@ -77,6 +77,18 @@ async def test_a_guest_boots_and_its_console_is_kept(bench: QemuBench) -> None:
     assert [each["status"] for each in await vms.ask(folder / "qmp", "query-status")] == ["running"]
 
 
+async def test_the_console_of_a_vm_is_shown_and_that_it_is_off(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    async with asyncio.timeout(SECONDS):
+        while LINE not in await bench.made.console(bench.request()):
+            await bench.clock.sleep(0.02)
+    os.kill(pid_of(bench), signal.SIGKILL)
+    await until(bench, "off")
+    assert (await bench.made.console(bench.request())).endswith("\nthe VM is off: signal 9 ended QEMU")
+    with pytest.raises(NotFound):
+        await bench.made.console(bench.request("another"))
+
+
 async def test_none_but_its_owner_reads_what_a_vm_boots_from(bench: QemuBench) -> None:
     await bench.made.create(bench.request(userData=b"#cloud-config\n{secret: s}\n"))
     folder = bench.vm_folders[0]

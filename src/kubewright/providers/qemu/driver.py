@@ -20,6 +20,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
+from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host
@@ -130,6 +131,14 @@ class QemuDriver:
                 f"providerSpec: image: the administrator does not let {spec.url} be fetched "
                 "(driver option imageUrls)"
             )
+
+    async def console(self, request: MachineRequest) -> str:
+        """The end of what the guest wrote to its first serial port (``contract.Consoles``)."""
+        await self._open()
+        if (found := self._asked_for(request)) is None:
+            raise NotFound(f"there is no VM of machine {request.name}")
+        lines = await asyncio.to_thread(record.last_lines, found.folder)
+        return "\n".join([*lines, *([f"the VM is off: {found.ended}"] if found.ended else [])])
 
     async def host_address(self) -> str:
         """The first address of the bridge (``contract.Local``)."""
