@@ -14,7 +14,7 @@ from kubewright.api.meta import OwnerReference
 from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import Code
-from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.machines.machine.caches import Caches, LookDeps
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
@@ -37,12 +37,17 @@ POD_PATH = POD.resource.path()
 class Calls:
     """What is known of VMs: the same of all. ``asked``: what the doubt of a creation was asked with."""
 
-    def __init__(self, vm: VmSeen = NOTHING, doubt: datetime | None = None) -> None:
-        self.vm, self.doubt = vm, doubt
+    def __init__(
+        self, vm: VmSeen = NOTHING, doubt: datetime | None = None, console: ConsoleSeen | None = None
+    ) -> None:
+        self.vm, self.doubt, self.ended = vm, doubt, console
         self.asked: list[dict[str, Any]] = []
 
     def seen(self, uid: str) -> VmSeen:
         return self.vm
+
+    def console(self, uid: str) -> ConsoleSeen | None:
+        return self.ended
 
     def doubt_until(self, uid: str, **facts: Any) -> datetime | None:
         self.asked.append(facts)
