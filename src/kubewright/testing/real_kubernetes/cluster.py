@@ -118,6 +118,7 @@ class RealKubernetes:
         server = self._keys.server
         files = {
             "ca.crt": self._keys.authority,
+            "ca.key": self._keys.signer.key,
             "server.crt": server.certificate,
             "server.key": server.key,
             "admin.kubeconfig": render(self.url, self._keys.authority, self._keys.admin),

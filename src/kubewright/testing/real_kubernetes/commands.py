@@ -29,6 +29,16 @@ CONTROLLERS = (
 )
 """What our controllers meet in a cluster; nothing that needs a cloud, a disk or a scheduler."""
 
+FOR_KUBELETS = (
+    "bootstrap-signer-controller",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-signing-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "token-cleaner-controller",
+)
+"""What a kubelet needs that joins."""
+
 Command = list[str | Path]
 
 
@@ -115,4 +125,6 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--kube-api-burst={options.rates[1]}",
         f"--root-ca-file={folder / 'ca.crt'}",
         f"--service-account-private-key-file={folder / 'server.key'}",
+        f"--cluster-signing-cert-file={folder / 'ca.crt'}",
+        f"--cluster-signing-key-file={folder / 'ca.key'}",
     ]
