@@ -323,3 +323,14 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
             raise InvalidInput(f"--driver-option {name} is given twice")
         found[name] = value
     return found
+
+
+def controllers(worlds: str) -> tuple[str, ...]:
+    """The names of the worlds in ``--worlds``, which stand for their controllers.
+
+    Raises:
+        InvalidInput: there is no world of a name.
+    """
+    from kubewright.compose.worlds import named
+
+    return tuple(each.name for each in named(worlds.split(",")))

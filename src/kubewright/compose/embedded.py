@@ -141,10 +141,13 @@ class Embedded:
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
         self.nested = self._own.nested
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
-        self.driver: Driver
-        """The one that the options name."""
         self._drivers: dict[str, Driver] = {}
         self.manager: Manager
+
+    @property
+    def driver(self) -> Driver:
+        """The one that the options name."""
+        return self._drivers[self._options.driver]
 
     @property
     def kubeconfig(self) -> Path:
@@ -301,7 +304,6 @@ class Embedded:
             settings = registry.Settings(self.clock, place, options, self._complete)
             loaded = self._drivers[name] = self._own.under(registry.load(name, settings))
             self._stack.push_async_callback(close, loaded)
-        self.driver = self._drivers[named]
 
     async def _listen_where_vms_are(self) -> None:
         """Where VMs of a driver reach this machine, unless the user says where."""
