@@ -71,26 +71,22 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: switches.Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
-    from kubewright.cli.up.command import server
-    from kubewright.cli.up.command import up as command
-    from kubewright.cli.up.merging import wanted
+    from kubewright.cli.up import command, merging
     from kubewright.compose.options import Options
-    from kubewright.compose.worlds import complete, named
 
     switches.log_at(log_level)
-    command(
-        server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
+    components = (component_programs, component_addresses, component_user, component_users)
+    command.up(
+        command.server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
         Options(
-            controllers=tuple(each.name for each in complete(named(worlds.split(",")))),
+            controllers=switches.controllers(worlds),
             driver=driver,
             driver_options=switches.pairs(driver_option or ()),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
-            processes=switches.processes(
-                component_programs, component_addresses, component_user, component_users, shared=share_user
-            ),
+            processes=switches.processes(*components, shared=share_user),
         ),
-        wanted(context, merge=merge_kubeconfig, use=use_context),
+        merging.wanted(context, merge=merge_kubeconfig, use=use_context),
     )
 
 

@@ -331,3 +331,14 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
             raise InvalidInput(f"--driver-option {name} is given twice")
         found[name] = value
     return found
+
+
+def controllers(worlds: str) -> tuple[str, ...]:
+    """The names of the worlds in ``--worlds``, which stand for their controllers.
+
+    Raises:
+        InvalidInput: there is no world of a name, or one reads objects of another that is not named.
+    """
+    from kubewright.compose.worlds import complete, named
+
+    return tuple(each.name for each in complete(named(worlds.split(","))))

@@ -1,15 +1,16 @@
 """``up``: an API server, all controllers and a simulated cloud in one process and one folder.
 
-Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in this
-             order: the API server, the drivers, its listener, the kubeconfig, CRDs and classes; then the
+Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in
+             this order: the API server, the drivers, its listener, the kubeconfig, CRDs and classes; then the
              manager runs until it is told to stop. The simulated cloud is always there; another driver that
              is named comes beside it, and then a class or an object without a driver's name means that one.
              Everything is in the data folder, so stopping and starting again continues with the same machines
              and the same VMs.
 Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback, unless a user names
-             another address, or VMs of a driver reach this machine by one. Later starts use the same port.
-             Objects that exist (CRDs, roles, classes) are not written again on a restart, so what users
-             changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
+             another address, or a driver that a user has named makes VMs that have to reach this machine.
+             Later starts use the same port. Objects that exist (CRDs, roles, classes) are not written again
+             on a restart, so what users changed in them stays. When the folder is deleted, ``serve`` ends
+             within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
 
@@ -140,10 +141,13 @@ class Embedded:
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
         self.nested = self._own.nested
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
-        self.driver: Driver
-        """The one that the options name."""
         self._drivers: dict[str, Driver] = {}
         self.manager: Manager
+
+    @property
+    def driver(self) -> Driver:
+        """The one that the options name."""
+        return self._drivers[self._options.driver]
 
     @property
     def kubeconfig(self) -> Path:
@@ -301,14 +305,12 @@ class Embedded:
             settings = registry.Settings(self.clock, place, options, self._complete)
             loaded = self._drivers[name] = self._own.under(registry.load(name, settings))
             self._stack.push_async_callback(close, loaded)
-        self.driver = self._drivers[named]
 
     async def _listen_where_vms_are(self) -> None:
         """Where VMs of a driver reach this machine, unless the user says where."""
         hosts = await self._host_addresses()
         if hosts and self.config is not None and self.config.reach.address == LOOPBACK:
-            reach = replace(self.config.reach, address=hosts[0])
-            self.config = replace(self.config, reach=reach)
+            self.config = replace(self.config, reach=replace(self.config.reach, address=hosts[0]))
 
     async def _host_addresses(self) -> list[str]:
         """Those at which VMs of the drivers reach this machine, and so this server.

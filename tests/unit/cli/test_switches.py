@@ -6,10 +6,11 @@ import pytest
 import yaml
 
 from kubewright import __version__
+from kubewright.api.bootstrap.names import TOKEN_GROUPS
 from kubewright.cli import main
 from kubewright.cli.run.command import leases, listening_on
 from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap, pairs
-from kubewright.cli.up.command import first_look, greeting, standing_by
+from kubewright.cli.up.command import first_look, greeting, standing_by, with_tokens_for_kubeadm
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import kinds, listed
 from kubewright.controlplanes.hosting.processes.addresses import RANGE
@@ -357,3 +358,7 @@ def test_up_runs_all_controllers_as_its_switches_say(
 
 def test_components_listen_on_the_default_range_unless_another_is_named() -> None:
     assert COMPONENT_ADDRESSES == RANGE
+
+
+def test_the_tokens_of_machines_of_up_are_for_kubeadm():
+    assert with_tokens_for_kubeadm(Options()).machine.token_groups == TOKEN_GROUPS

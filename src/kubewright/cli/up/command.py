@@ -4,9 +4,11 @@ import asyncio
 import os
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kubewright.api.bootstrap.names import TOKEN_GROUPS
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http.reach import reach
@@ -30,7 +32,7 @@ def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> 
     _check_folder_of(config.kubeconfig_path, config.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
-        async with Embedded(config, options, SystemClock()) as embedded:
+        async with Embedded(config, with_tokens_for_kubeadm(options), SystemClock()) as embedded:
             shown = first_look(kinds(options))
             words = greeting(embedded.kubeconfig, shown)
             if merging is not None:
@@ -58,6 +60,13 @@ def server(
         InvalidInput: the address or a name is none.
     """
     return ServerConfig(data_dir, port, kubeconfig, accept_loss, reach(address, names))
+
+
+def with_tokens_for_kubeadm(options: Options) -> Options:
+    """The options with which a machine's own token is one that ``kubeadm join`` can use here: of the group
+    that may read what ``kubeadm init`` would have made, and ask for a node's certificate."""
+    groups = options.machine.token_groups or TOKEN_GROUPS
+    return replace(options, machine=replace(options.machine, token_groups=groups))
 
 
 def _check_folder_of(kubeconfig: Path, data_dir: Path) -> None:
