@@ -18,6 +18,14 @@ SHOWN = (
 NOT_HERE = ["addon/coredns", "addon/kube-proxy"]
 """Phases of kubeadm for which there are no images."""
 
+PATIENT = (
+    r"sed -i 's/^kind: InitConfiguration$/&\ntimeouts: {kubernetesAPICall: 10m}/' /run/kubeadm/kubeadm.yaml"
+)
+"""kubeadm 1.36 asks the API server for rights before it waits for its health, and for one minute only: not enough
+without KVM. Cluster API has no field for it."""
+TOLD = "(sleep 120; tail -n 6 /var/log/pods/*/*/*.log > /dev/console 2>&1) &"
+"""What the components say goes to the console, where a failed life shows it."""
+
 
 async def life(stage: OnKubernetes) -> None:
     with stage.steps.step("controllers and kinds"):
@@ -51,6 +59,7 @@ def control_plane() -> list[Any]:
     init = {
         "initConfiguration": {"nodeRegistration": objects.REGISTRATION, "skipPhases": NOT_HERE},
         "files": objects.FILES,
+        "preKubeadmCommands": [PATIENT, TOLD],
     }
     config = objects.of("KubeadmConfig", PLANE, init, objects.BOOTSTRAP)
     vm = objects.of("KubewrightMachine", PLANE, objects.vm(memory="1900Mi"), objects.INFRA)
