@@ -1,4 +1,4 @@
-"""``python -m bench [machines|clusters|planes|all] [--world embedded|real|cluster-api|all] [--…]``"""
+"""``python -m bench [machines|clusters|planes|vms|all] [--world embedded|real|cluster-api|all] [--…]``"""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
-from bench import table, worlds
+from bench import table, vms, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
@@ -60,7 +60,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bench", description="What a machine, a cluster and a control plane cost."
     )
-    parser.add_argument("what", nargs="?", choices=("machines", "clusters", "planes", ALL), default=ALL)
+    parser.add_argument(
+        "what", nargs="?", choices=("machines", "clusters", "planes", "vms", ALL), default=ALL
+    )
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--pods", type=int, default=0, help="per node, to be drained at the end (default: 0)")
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2],
                         help="of each real API server, one after another; side by side, the first; "
                         "of etcd an odd number (default: 1 2)")  # fmt: skip
+    parser.add_argument("--vms", type=int, default=50, help="of QEMU, at once (default: 50; 0: none)")
     words = parser.parse_args()
     console = Console(width=max(120, Console().width))
     asked = WORLDS if words.world == ALL else (words.world,)
@@ -92,6 +95,8 @@ def main() -> None:
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
         _planes(words, asked, console)
+    if words.what in ("vms", ALL) and words.vms:
+        _vms(words.vms, console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
@@ -123,6 +128,16 @@ def _planes(words: argparse.Namespace, asked: Sequence[str], console: Console) -
     for results in found.results:
         planes_table.show(results, console)
         _stop_if(results.stopped)
+    _stop_if(found.stopped)
+
+
+def _vms(count: int, console: Console) -> None:
+    if missing := vms.missing():
+        print(f"without VMs of QEMU: {missing} is not installed")
+        return
+    found = measured(["qemu"], partial(vms.measure, count=count))
+    for result in found.results:
+        vms.show(result, console)
     _stop_if(found.stopped)
 
 

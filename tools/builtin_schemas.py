@@ -48,12 +48,14 @@ ROOTS: Mapping[str, tuple[str, ...]] = {
     "apis__autoscaling__v1": ("autoscaling.v1.HorizontalPodAutoscaler",),
     "apis__autoscaling__v2": ("autoscaling.v2.HorizontalPodAutoscaler",),
     "apis__batch__v1": ("batch.v1.CronJob", "batch.v1.Job"),
+    "apis__certificates.k8s.io__v1": ("certificates.v1.CertificateSigningRequest",),
     "apis__coordination.k8s.io__v1": ("coordination.v1.Lease",),
     "apis__discovery.k8s.io__v1": ("discovery.v1.EndpointSlice",),
     "apis__events.k8s.io__v1": ("events.v1.Event",),
     "apis__networking.k8s.io__v1": (
         "networking.v1.Ingress", "networking.v1.IngressClass", "networking.v1.NetworkPolicy",
     ),
+    "apis__node.k8s.io__v1": ("node.v1.RuntimeClass",),
     "apis__policy__v1": ("policy.v1.PodDisruptionBudget",),
     "apis__rbac.authorization.k8s.io__v1": (
         "rbac.v1.ClusterRole", "rbac.v1.ClusterRoleBinding", "rbac.v1.Role", "rbac.v1.RoleBinding",

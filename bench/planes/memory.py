@@ -1,6 +1,6 @@
 """Memory of processes, and how many control planes of real programs it holds (Linux).
 
-Called by    ``scenario``.
+Called by    ``scenario``, ``bench.vms``.
 """
 
 from contextlib import suppress
@@ -15,12 +15,12 @@ GROWTH = 1.25
 
 def available() -> float:
     """What the kernel could give to new processes now, in MiB."""
-    return _value(Path("/proc/meminfo"), "MemAvailable:")
+    return value(Path("/proc/meminfo"), "MemAvailable:")
 
 
 def pss(pid: int) -> float:
     """The proportional share of a process, in MiB; 0 if it is gone."""
-    return _value(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+    return value(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
 
 
 def fitting(asked: int, each: float, free: float) -> int:
@@ -43,7 +43,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def _value(path: Path, field: str) -> float:
+def value(path: Path, field: str) -> float:
     """A line of a file of the kernel, in MiB; 0: there is none."""
     with suppress(OSError):
         lines = path.read_text().splitlines()

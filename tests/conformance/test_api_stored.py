@@ -19,6 +19,7 @@ SERVED = (
     "horizontalpodautoscalers.autoscaling/v2", "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
     "deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io",
     "resourceslices.resource.k8s.io", "csistoragecapacities.storage.k8s.io",
+    "certificatesigningrequests.certificates.k8s.io", "runtimeclasses.node.k8s.io",
 )  # fmt: skip
 
 
@@ -356,3 +357,35 @@ async def test_an_autoscaler_is_one_object_in_both_versions(api: Api) -> None:
     assert len(after["spec"]["metrics"]) == 2
     assert after["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 5
     assert (after["spec"]["maxReplicas"], after["metadata"].get("annotations", {})) == (7, {})
+
+
+RUNTIMES = "/apis/node.k8s.io/v1/runtimeclasses"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+async def test_a_runtime_class_names_a_handler_for_good(api: Api) -> None:
+    made = (await api.post(RUNTIMES, {"metadata": {"name": api.namespace}, "handler": "runc"})).ok()
+    changed = await api.put(f"{RUNTIMES}/{api.namespace}", {**made, "handler": "gvisor"})
+    assert changed.causes == [
+        ("FieldValueInvalid", "handler", 'Invalid value: "gvisor": field is immutable')
+    ]  # fmt: skip
+    table = (await api.get(f"{RUNTIMES}/{api.namespace}", accept=TABLE)).ok()
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Handler", "Age"]
+    assert table["rows"][0]["cells"][:2] == [api.namespace, "runc"]
+
+
+@pytest.mark.parametrize("handler", [None, "", "Not A Handler"])
+async def test_a_runtime_class_without_a_good_handler_is_refused(api: Api, handler: str | None) -> None:
+    answer = await api.post(RUNTIMES, {"metadata": {"name": api.namespace}, "handler": handler})
+    assert (answer.code, [cause[1] for cause in answer.causes]) == (422, ["handler"])
+
+
+async def test_a_kubelet_deletes_the_slices_of_its_node_and_no_others(api: Api) -> None:
+    names = [f"{api.namespace}-{node}" for node in ("a", "b")]
+    for name in names:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "a.example", "nodeName": name, "pool": pool}
+        (await api.post(SLICES, {"metadata": {"name": name}, "spec": spec})).ok()
+    (await api.delete(SLICES, fieldSelector=f"spec.nodeName={names[0]}")).ok()
+    await api.gone(f"{SLICES}/{names[0]}")
+    assert (await api.get(f"{SLICES}/{names[1]}")).code == 200

@@ -105,6 +105,12 @@ def for_drain(age: timedelta, at_once: int = 1) -> timedelta:
     return max(min(max(age / 8, SOON), timedelta(seconds=10)), timedelta(seconds=at_once / LOOKS_PER_SECOND))
 
 
+def for_rights(age: timedelta) -> timedelta:
+    """Between two questions whether the user who asked for a certificate has a right to it by now: the
+    longer, the older the request is. A role that is bound later wakes no request."""
+    return min(max(age / 4, timedelta(seconds=5)), timedelta(minutes=15))
+
+
 def for_namespace(age: timedelta) -> timedelta:
     """Between two looks at a namespace that is being emptied: the longer, the older its deletion is."""
     return min(max(age / 4, SOON), timedelta(seconds=15))

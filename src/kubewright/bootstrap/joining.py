@@ -24,6 +24,9 @@ from typing import Any
 import msgspec
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
+from kubewright.api.bootstrap.tokens import CLUSTER_INFO as INFO
+from kubewright.api.bootstrap.tokens import KUBECONFIG
+from kubewright.api.certificates import NODES
 from kubewright.api.cluster.names import SERVICE_CIDR, SERVICE_DOMAIN
 from kubewright.api.core import CLUSTER_ROLE, CONFIG_MAP
 from kubewright.api.kinds import Kind, dynamic
@@ -34,15 +37,11 @@ from kubewright.wire import goyaml
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key, Resource
 
-PUBLIC = "kube-public"
-CLUSTER_INFO = "cluster-info"
 SYSTEM = "kube-system"
 KUBEADM_CONFIG, KUBELET_CONFIG = "kubeadm-config", "kubelet-config"
 CONFIGURATION = "ClusterConfiguration"
 """The key in ``kubeadm-config``."""
-KUBECONFIG = "kubeconfig"
-"""The key in ``cluster-info``. kube-controller-manager adds a signature for each token."""
-NODES = "system:nodes"
+PUBLIC, CLUSTER_INFO = INFO.namespace, INFO.name
 CERTIFICATES = "system:certificates.k8s.io:certificatesigningrequests"
 
 RBAC = "rbac.authorization.k8s.io"

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
+from kubewright.api.certificates import SIGNING_REQUEST
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.builtin import given, joining
 from kubewright.builtin.aggregation import Aggregation
 from kubewright.builtin.apps.deployments import DEPLOYMENTS
 from kubewright.builtin.apps.pods import read
 from kubewright.builtin.apps.replicasets import REPLICA_SETS
 from kubewright.builtin.budgets import SCALED, Budgets
+from kubewright.builtin.certificates import Certificates
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
 from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
@@ -25,6 +28,7 @@ from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.builtin.taints import TaintEviction
 from kubewright.kube.informers import Informers
+from kubewright.pki.certificates import Identity
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
@@ -41,7 +45,9 @@ class Settings:
     node are left alone, in seconds. ``aggregate_roles``: write the rules of aggregated ClusterRoles;
     the simulator, where no user needs these roles, leaves it out. ``schedule_pods``: be
     the scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder. ``watch_nodes``: run
-    the life cycle of nodes, too; False where ``node_lifecycle`` runs already."""
+    the life cycle of nodes, too; False where ``node_lifecycle`` runs already. ``authority``: of the API
+    server; with one, what real kubelets and pods need is there (``for_kubelets``). None: where no client
+    connects by TLS, as on a server in memory."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
@@ -49,6 +55,7 @@ class Settings:
     schedule_pods: bool = False
     run_apps: bool = False
     watch_nodes: bool = True
+    authority: Identity | None = None
 
 
 EVENT_KINDS = (PDB, POD, DEPLOYMENT, REPLICA_SET)
@@ -67,6 +74,18 @@ CONTROLLERS = (
     ControllerInfo("scheduler", "Pod", "", "gives pods that have no node one"),
     ControllerInfo("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
     ControllerInfo("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
+    ControllerInfo("serviceaccount", "Namespace", "", "makes the ServiceAccount default in each namespace"),
+    ControllerInfo(
+        "root-ca-certificate-publisher", "Namespace", "", "keeps ConfigMap kube-root-ca.crt in each namespace"
+    ),
+    ControllerInfo(
+        "certificatesigningrequest",
+        "CertificateSigningRequest",
+        "",
+        "approves what kubelets may have, signs what is approved, deletes what is over",
+    ),
+    ControllerInfo("bootstrap-signer", "ConfigMap", "", "signs cluster-info with each bootstrap token"),
+    ControllerInfo("token-cleaner", "Secret", "", "deletes bootstrap tokens that have ended"),
 )
 
 
@@ -114,9 +133,26 @@ def controllers(
             pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
             *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.schedule_pods else []),
             *(workloads(informers, recorder, metrics) if settings.run_apps and recorder else []),
+            *(for_kubelets(informers, settings.authority, metrics) if settings.authority else []),
         ],
         [collector.feeds.run],
     )
+
+
+def for_kubelets(
+    informers: Informers, authority: Identity, metrics: Metrics | None = None
+) -> list[Controller]:
+    """What real kubelets need, to join and to run pods: certificates, tokens, and what each namespace has."""
+    requests = informers.get(SIGNING_REQUEST)
+    signing = Certificates(informers.client, requests, authority)
+    certificates = Controller(
+        "certificatesigningrequest", signing, informers.client.clock, workers=2, metrics=metrics
+    )
+    return [
+        *given.controllers(informers, authority.certificate, metrics),
+        certificates.watches(requests),
+        *joining.controllers(informers, metrics),
+    ]
 
 
 def _disruption(informers: Informers, recorder: Recorder | None, metrics: Metrics | None) -> Controller:

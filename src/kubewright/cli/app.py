@@ -56,6 +56,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     *,
     data_dir: switches.DataDir = switches.DATA_DIR,
     port: switches.Port = None,
+    address: switches.Address = "127.0.0.1",
+    tls_san: switches.Names = None,
     kubeconfig: switches.Kubeconfig = None,
     merge_kubeconfig: switches.MergeKubeconfig = False,
     context: switches.Context = "kubewright",
@@ -74,16 +76,15 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
+    from kubewright.cli.up.command import server
     from kubewright.cli.up.command import up as command
-    from kubewright.cli.up.merging import Merge
-    from kubewright.compose.options import Options, ServerConfig
+    from kubewright.cli.up.merging import wanted
+    from kubewright.compose.options import Options
     from kubewright.compose.worlds import named
 
     switches.log_at(log_level)
-    if use_context and not merge_kubeconfig:
-        raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
-        ServerConfig(data_dir, port, kubeconfig, accept_data_loss),
+        server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
         Options(
             controllers=tuple(each.name for each in named(worlds.split(","))),
             driver=driver,
@@ -94,7 +95,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
                 component_programs, component_addresses, component_user, component_users, shared=share_user
             ),
         ),
-        Merge(context, use_context) if merge_kubeconfig else None,
+        wanted(context, merge=merge_kubeconfig, use=use_context),
     )
 
 

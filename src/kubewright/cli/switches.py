@@ -46,10 +46,25 @@ DATA_DIR = Path(".kubewright")
 Port = Annotated[
     int | None,
     typer.Option(
-        help="Port on loopback; 0 picks a free one. Default: the one of the last start.",
+        help="Port to listen on; 0 picks a free one. Default: the one of the last start.",
         metavar="N",
         min=0,
         max=65535,
+    ),
+]
+Address = Annotated[
+    str,
+    typer.Option(
+        help="Address of this machine to listen on; one beyond loopback lets machines join.", metavar="IP"
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tls-san",
+        help="A name or address by which others reach the server; may be repeated. The first is told to "
+        "machines that join.",
+        metavar="NAME",
     ),
 ]
 Kubeconfig = Annotated[

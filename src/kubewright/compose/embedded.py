@@ -6,9 +6,11 @@ Theory.      Our own controllers call the server in process, all other clients o
              is named comes beside it, and then a class or an object without a driver's name means that one.
              Everything is in the data folder, so stopping and starting again continues with the same machines
              and the same VMs.
-Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. Later starts use
-             the same port. Objects that exist (CRDs, roles, classes) are not written again on a restart, so
-             what users changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
+Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback, unless a user names
+             another address, or a driver that a user has named makes VMs that have to reach this machine.
+             Later starts use the same port. Objects that exist (CRDs, roles, classes) are not written again
+             on a restart, so what users changed in them stays. When the folder is deleted, ``serve`` ends
+             within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
 
@@ -16,6 +18,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,10 +40,12 @@ from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import Listener, PortTaken
+from kubewright.apiserver.http.reach import LOOPBACK
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.bootstrap import joining
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     COMPONENTS_FOLDER,
@@ -71,6 +76,7 @@ from kubewright.driver.contract import Driver, Local
 from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED
 from kubewright.runtime.group import Settings
@@ -118,13 +124,13 @@ class Embedded:
         self.others = Announced(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
+        self._authority: Identity | None = None  # of a server in memory, to which no client connects by TLS
         self._options = options
         self._stack = AsyncExitStack()
-        folder = None if config is None else config.data_dir
         self._connections = Connections(clock)
         self._own = OwnPlanes(
             clock,
-            folder,
+            None if config is None else config.data_dir,
             accept_loss=accept_loss,
             listens=config is not None,
             grace=options.grace,
@@ -157,8 +163,9 @@ class Embedded:
             self._stack.push_async_callback(self.server.close)
             self._stack.push_async_callback(self._own.close)
             self._load_drivers()
+            await self._listen_where_vms_are()
             await self._start_listener()
-            beside = server_worlds(self._options)
+            beside = server_worlds(self._options, self._authority)
             hosts = Hosts(self.nested, await self._processes(), self._snapshots())
             assembly = Assembly(
                 self.client,
@@ -172,6 +179,7 @@ class Embedded:
                 hosts=lambda _environment: hosts,
             )
             await self._create_objects(assembly)
+            await self._let_machines_join()
             self.manager = self._manager(assembly)
             self.server.pages[PATH] = self._plans
         except BaseException:
@@ -221,7 +229,13 @@ class Embedded:
     async def _start_listener(self) -> None:
         if self.config is None:
             return
-        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock, had_one=self._complete)
+        keys = pki.in_folder(
+            self.config.data_dir / PKI_FOLDER,
+            self.clock,
+            had_one=self._complete,
+            names=self.config.reach.certified,
+        )
+        self._authority = keys.signer
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
@@ -235,7 +249,14 @@ class Embedded:
         kept = recall(config.data_dir) if config.port is None else None
         port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
-        listener = Listener(self.others.handle, authenticator, keys, port=port, connections=self._connections)
+        listener = Listener(
+            self.others.handle,
+            authenticator,
+            keys,
+            port=port,
+            reach=config.reach,
+            connections=self._connections,
+        )
         try:
             await listener.start()
         except PortTaken:
@@ -282,6 +303,12 @@ class Embedded:
             self._stack.push_async_callback(close, loaded)
         self.driver = self._drivers[named]
 
+    async def _listen_where_vms_are(self) -> None:
+        """Where VMs of a driver reach this machine, unless the user says where."""
+        hosts = await self._host_addresses()
+        if hosts and self.config is not None and self.config.reach.address == LOOPBACK:
+            self.config = replace(self.config, reach=replace(self.config.reach, address=hosts[0]))
+
     async def _host_addresses(self) -> list[str]:
         """Those at which VMs of the drivers reach this machine, and so this server.
 
@@ -308,6 +335,15 @@ class Embedded:
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
+
+    async def _let_machines_join(self) -> None:
+        """Create what ``kubeadm init`` makes for machines that join, where they can reach this server."""
+        if self.config is None or self._authority is None or not self.config.reach.others:
+            return
+        where = f"{self.config.reach.others}:{self.url.rpartition(':')[2]}"
+        await joining.ensure(
+            self.client, joining.Joining(where, self._authority.certificate, kubeconfig.NAME)
+        )
 
     async def _ensure(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:
         with suppress(AlreadyExists):

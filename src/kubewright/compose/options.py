@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from kubewright.api.webhooks.configurations import Address, FailurePolicy
+from kubewright.apiserver.http.reach import Reach
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.controlplanes.hosting.processes.options import ProcessOptions
@@ -115,11 +116,12 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Where an embedded server keeps its data, and its port.
+    """Where an embedded server keeps its data, and where it is reached.
 
     ``data_dir``    the folder of everything: database, certificates, the simulated cloud
-    ``port``        of the API server on loopback; 0 picks a free one; None: the one of the last start,
-                    a free one at the first
+    ``port``        of the API server; 0 picks a free one; None: the one of the last start, a free one at the
+                    first
+    ``reach``       which address it listens on, and by which names other machines know it
     ``kubeconfig``  where to write it; None: in the data folder
     ``accept_loss`` start also where the folder has less than was committed
     """
@@ -128,6 +130,7 @@ class ServerConfig:
     port: int | None = None
     kubeconfig: Path | None = None
     accept_loss: bool = False
+    reach: Reach = field(default_factory=Reach)
 
     @property
     def kubeconfig_path(self) -> Path:

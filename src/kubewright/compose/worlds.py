@@ -30,6 +30,7 @@ from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
+from kubewright.pki.certificates import Identity
 from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
@@ -61,10 +62,14 @@ def _keeper(options: Options, environment: Environment) -> SecretKeeper:
     return SecretKeeper(environment.control.caches, options.bootstrap.algorithm)
 
 
-def server_worlds(options: Options) -> tuple[World, ...]:
-    """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work."""
+def server_worlds(options: Options, authority: Identity | None = None) -> tuple[World, ...]:
+    """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work.
+
+    ``authority``: the server's; None: it has none.
+    """
     nodes = NodeSettings(grace=options.grace)
-    return (builtin.world(builtin.Settings(nodes=nodes, schedule_pods=True, run_apps=True)),)
+    settings = builtin.Settings(nodes=nodes, schedule_pods=True, run_apps=True, authority=authority)
+    return (builtin.world(settings),)
 
 
 def shown(options: Options) -> tuple[World, ...]:

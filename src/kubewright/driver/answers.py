@@ -7,10 +7,13 @@ Theory.      Python checks no types: a driver may answer None, a dict, a VM whos
              values, because an answer may contain what the Secret of the class contains.
 Invariants.  What these functions return has the declared types, at run time too.
              The other way round a driver reads a class's ``providerSpec`` into a type of its own
-             (``provider_spec``).
+             (``provider_spec``). What a VM wrote to its console is shown to users who may read machines, and
+             no secrets: tokens and keys are taken out of it (``console_end``), and what a terminal would
+             take for commands.
 Called by    ``guard``, around every call; drivers for ``provider_spec``.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -74,6 +77,53 @@ def provider_spec(raw: Mapping[str, Any], kind: type[T]) -> T:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"providerSpec: {plainly(str(error))}") from None
+
+
+CONSOLE = "The end of its VM's console:"
+"""What stands above it in a message."""
+CONSOLE_LINES, CONSOLE_CHARS = 20, 4 * 1024
+"""What is shown of a console: its last lines, which go into the status of a machine."""
+LARGEST_CONSOLE = 64 * 1024
+HIDDEN = "[hidden]"
+_CONTROLS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
+"""Sequences that colour, move and name things on a terminal."""
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_END_OF_KEY = re.compile(r"\A.*-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+"""Of one that began before what is left of the console."""
+_SECRETS = (
+    (re.compile(r"(?<![a-z0-9])[a-z0-9]{6}\.[a-z0-9]{16}(?![a-z0-9])"), HIDDEN),  # a bootstrap token
+    (re.compile(r"(--certificate-key[ =]+)\S+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]+){1,2}"), HIDDEN),  # of an account
+    (re.compile(r"(?i)(password\s*[:=]\s*)\S+"), rf"\1{HIDDEN}"),
+)
+
+
+def console_end(text: str) -> str:
+    """The last lines of what a VM wrote to its console, as they may be shown."""
+    plain = _CONTROLS.sub("", _END_OF_KEY.sub(HIDDEN, _KEY.sub(HIDDEN, text[-LARGEST_CONSOLE:])))
+    lines = re.split(r"[\r\n\v\f\x85\u2028\u2029]+", plain)
+    shown = ["".join(each for each in line if each.isprintable()).rstrip() for line in lines]
+    end = "\n".join([each for each in shown if each][-CONSOLE_LINES:])
+    for secret, instead in _SECRETS:
+        end = secret.sub(instead, end)
+    return end[-CONSOLE_CHARS:]
+
+
+def with_console(text: str, console: str) -> str:
+    """A message, and below it the end of a console; the message alone where there is none."""
+    return f"{text}\n{CONSOLE}\n{console}" if console else text
+
+
+def without_console(text: str) -> tuple[str, tuple[str, ...]]:
+    """The message, and the lines of the console below it."""
+    message, marked, console = text.partition(f"\n{CONSOLE}\n")
+    return message, tuple(console.splitlines()) if marked else ()
+
+
+def in_one_line(text: str) -> str:
+    """The same for an event: of a console its last line."""
+    message, console = without_console(text)
+    return f"{message} Its VM's console ends with: {console[-1]}" if console else message
 
 
 def plainly(text: str) -> str:

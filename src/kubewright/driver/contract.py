@@ -211,6 +211,18 @@ class Endpoints(Protocol):
         ...
 
 
+@runtime_checkable
+class Consoles(Protocol):
+    """A driver that can show what a VM has written to its console: why a boot failed stands nowhere else."""
+
+    async def console(self, request: MachineRequest) -> str:
+        """The end of it, as the VM wrote it; a driver may say after it in what state the VM is. Asked once
+        for a machine that is given up, and answered within seconds: ``NotFound`` when there is no VM. The
+        guard bounds it and takes out what it may hold of secrets.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """What the node of a machine of a class will offer: quantities by resource, and what it runs on."""

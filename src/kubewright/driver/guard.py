@@ -30,6 +30,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver import answers
 from kubewright.driver.contract import (
     ClassRequest,
+    Consoles,
     Driver,
     Endpoints,
     Instance,
@@ -61,6 +62,7 @@ class Operation(StrEnum):
     RELEASE = "release"
     SIZE = "size"
     VALIDATE = "validate"
+    CONSOLE = "console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.RELEASE: CallLimits(seconds=240, slots=50),
     Operation.SIZE: CallLimits(seconds=60, slots=20),
     Operation.VALIDATE: CallLimits(seconds=60, slots=20),
+    Operation.CONSOLE: CallLimits(seconds=5, slots=20),
 }
 """Slot and call together may take twice the ``seconds``. Creations and deletions of machines run beside the
 passes; a pass that waits for lists and deletions has time for both (``life.orphans.LONGEST_PASS``)."""
@@ -172,6 +175,15 @@ class GuardedDriver:
         if not isinstance(inside, Validates):
             raise Unimplemented("this driver does not tell whether it accepts a class")
         await self._call(Operation.VALIDATE, name, type(None), lambda: inside.validate(request))
+
+    async def console(self, request: MachineRequest) -> str:
+        """As ``contract.Consoles``, bounded and without secrets. Raises Unimplemented where the driver inside
+        shows none."""
+        inside = self.driver
+        if not isinstance(inside, Consoles):
+            raise Unimplemented("this driver shows no consoles")
+        told = await self._call(Operation.CONSOLE, request.name, str, lambda: inside.console(request))
+        return answers.console_end(told)
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):

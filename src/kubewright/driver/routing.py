@@ -75,6 +75,9 @@ class RoutedDriver:
     async def validate(self, request: ClassRequest) -> None:
         await self._of(request).validate(request)
 
+    async def console(self, request: MachineRequest) -> str:
+        return await self._of(request).console(request)
+
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""
         guarded = self._drivers.get(name or self._own)

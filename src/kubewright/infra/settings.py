@@ -34,6 +34,11 @@ class InfraSettings:
     """The same while the driver works on a VM: most clouds accept one in a second or two, and then its
     machine says at once what became of it."""
 
+    node_within: timedelta = timedelta(minutes=5)
+    """How long after its VM a Machine may have no Node before that is reported, with the end of the VM's
+    console: why a boot failed stands nowhere else. It is read again after the same time. Booting and joining
+    take one to three minutes; who gives up such a Machine is its MachineHealthCheck."""
+
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     """When VMs that no KubewrightMachine wants are looked for, and when they go."""
 

@@ -17,11 +17,11 @@ from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.facts import extension_of, facts_of, is_signed_by, unfit_name
+from kubewright.pki.facts import facts_of, is_signed_by, issued_by, unfit_name
 from kubewright.pki.keys import (
     Algorithm,
     PrivateKey,
@@ -179,7 +179,7 @@ def _issued(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        .add_extension(_issued_by(issuer), critical=False)
+        .add_extension(issued_by(issuer), critical=False)
     )
     if names:
         known = x509.SubjectAlternativeName([_general_name(name) for name in names])
@@ -190,17 +190,6 @@ def _issued(
 def _subject(user: User) -> x509.Name:
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
-
-
-def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """The issuer by the identifier that it has, which strict clients compare; else by its key."""
-    identifier = extension_of(issuer, x509.SubjectKeyIdentifier)
-    if identifier is not None:
-        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-    key = public_key_of(issuer)
-    if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
-        raise ValueError("the authority's key is neither RSA nor of an elliptic curve")
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
 
 
 def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> Identity:

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.pki.keys import pems, read_certificates, value_errors
+from kubewright.pki.keys import pems, public_key_of, read_certificates, value_errors
 from kubewright.wire.http import User
 
 LONGEST_CHAIN = 10
@@ -149,6 +150,17 @@ def extension_of(certificate: x509.Certificate, kind: type[E]) -> E | None:
             return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
         return None
+
+
+def issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """The issuer by the identifier that it has, which strict clients compare; else by its key."""
+    identifier = extension_of(issuer, x509.SubjectKeyIdentifier)
+    if identifier is not None:
+        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+    key = public_key_of(issuer)
+    if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        raise ValueError("the authority's key is neither RSA nor of an elliptic curve")
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
 
 
 def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:

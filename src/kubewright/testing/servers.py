@@ -21,12 +21,14 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import Listener
+from kubewright.apiserver.http.pki import LIFETIME
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.pki.certificates import Identity, new_authority
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Runnable, Settings, Work
 from kubewright.runtime.leader import Elector
@@ -40,10 +42,11 @@ START_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def embedded_api(*, seed: int = 0) -> AsyncIterator[Api]:
-    """A fresh embedded server with its built-in controllers."""
+async def embedded_api(*, seed: int = 0, for_kubelets: bool = False) -> AsyncIterator[Api]:
+    """A fresh embedded server with its built-in controllers; also with those that real kubelets need."""
     clock = LoopClock(seed=seed)
-    async with _served(clock) as server:
+    authority = new_authority("kubewright", clock.now(), LIFETIME) if for_kubelets else None
+    async with _served(clock, authority) as server:
         yield Api(InProcess(server.handle), clock, "embedded")
 
 
@@ -71,13 +74,14 @@ def alone(
 
 
 @asynccontextmanager
-async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
+async def _served(clock: Clock, authority: Identity | None = None) -> AsyncIterator[ApiServer]:
     """A server in memory with its built-in controllers."""
     server = ApiServer(clock)
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
     recorder = Recorder(informers.client, clock, "kubewright", kinds=(PDB, DEPLOYMENT, REPLICA_SET))
-    loops = builtin.controllers(informers, settings=builtin.Settings(run_apps=True), recorder=recorder)
+    settings = builtin.Settings(run_apps=True, authority=authority)
+    loops = builtin.controllers(informers, settings=settings, recorder=recorder)
     manager = alone(clock, Work(loops.controllers, [informers], loops.background), services=[recorder.run])
     stop = asyncio.Event()
     working = asyncio.create_task(manager.run(stop))

@@ -29,6 +29,9 @@ from kubewright.base import delays
 from kubewright.base.errors import After, Backoff, KubewrightError, Retry
 from kubewright.wire.gvk import Resource
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause in the refusal of a new object in a namespace that is being deleted."""
+
 
 class ApiError(KubewrightError):
     """An API server refused. ``details`` is the Status' details object, ``message`` its message."""
@@ -80,6 +83,12 @@ class Unauthorized(ApiError):
 
 class Forbidden(ApiError):
     code, reason = 403, "Forbidden"
+
+    @property
+    def namespace_ends(self) -> bool:
+        """Whether that is because the namespace is being deleted: the refusal will not change, and what was
+        to be in the namespace goes with it."""
+        return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in self.causes)
 
 
 class NotFound(ApiError):

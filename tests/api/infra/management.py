@@ -22,6 +22,7 @@ from kubewright.api.infra.v1beta1 import (
 )
 from kubewright.apiserver.server import ApiServer
 from kubewright.driver.contract import Driver
+from kubewright.driver.guard import Listener
 from kubewright.infra.settings import InfraSettings
 from kubewright.infra.world import CONTROLLERS, world
 from kubewright.kube.client import Client
@@ -46,6 +47,10 @@ NS = "fleet"
 GROUP = "infrastructure.cluster.x-k8s.io/v1beta1"
 ENDPOINT = {"host": "10.0.0.1", "port": 6443}
 DATA = b"#cloud-config\n"
+
+
+def _ignore(_driver: str) -> Listener:
+    return lambda _ended: None
 
 
 class Borrowed(SimDriver):
@@ -74,7 +79,7 @@ class Management:
             client, self.clock, "kubewright", kinds=(KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, SECRET)
         )
         environment = Environment(session, Fixed(session), lambda: True, recorder, self.clock, Metrics())
-        one = world({"sim": driver or Borrowed(self.cloud)}, "sim", lambda _ended: None, InfraSettings())
+        one = world({"sim": driver or Borrowed(self.cloud)}, "sim", _ignore, InfraSettings())
         made = one.wire(environment, [each.name for each in CONTROLLERS])
         work = Work(made.controllers, [caches], made.background)
         manager = alone(self.clock, work, services=[recorder.run])

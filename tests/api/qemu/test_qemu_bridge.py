@@ -238,3 +238,42 @@ async def test_without_a_bridge_an_endpoint_is_refused_with_what_to_use_instead(
             await bench.made.endpoint(bench.machine_class)
         assert refused.value.code is Code.FailedPrecondition
         await bench.made.release(bench.machine_class)  # nothing of it is left
+
+
+UP = """
+import asyncio, json, subprocess, sys
+from pathlib import Path
+from kubewright.apiserver.http.reach import Reach
+from kubewright.base.clock import SystemClock
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Options, ServerConfig
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.api.core import NAMESPACE
+
+async def main():
+    clock, options = SystemClock(), {"network": "bridge", "bridge": "kwtest", "programs": sys.argv[2]}
+    found = {}
+    for name, reach in (("of itself", Reach()), ("as the user says", Reach("127.0.0.2"))):
+        chosen = ServerConfig(Path(sys.argv[1]) / "data", port=6443, reach=reach)
+        async with Embedded(chosen, Options(driver="qemu", driver_options=options), clock) as world:
+            client = Client(config.load(world.kubeconfig, clock=clock), clock)
+            found[name] = [world.url, bool(await client.list(NAMESPACE))]
+            await client.close()
+    print(json.dumps(found))
+
+asyncio.run(main())
+"""
+
+
+@NAMESPACES
+async def test_up_is_reached_by_vms_on_the_bridge_unless_the_user_says_where_it_listens(
+    tmp_path: Path,
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake_programs.install(programs)
+    assert await ran(UP, str(tmp_path), str(programs)) == {
+        "of itself": ["https://10.99.0.1:6443", True],
+        "as the user says": ["https://127.0.0.2:6443", True],
+    }

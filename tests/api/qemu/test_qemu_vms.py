@@ -77,6 +77,18 @@ async def test_a_guest_boots_and_its_console_is_kept(bench: QemuBench) -> None:
     assert [each["status"] for each in await vms.ask(folder / "qmp", "query-status")] == ["running"]
 
 
+async def test_the_console_of_a_vm_is_shown_and_that_it_is_off(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    async with asyncio.timeout(SECONDS):
+        while LINE not in await bench.made.console(bench.request()):
+            await bench.clock.sleep(0.02)
+    os.kill(pid_of(bench), signal.SIGKILL)
+    await until(bench, "off")
+    assert (await bench.made.console(bench.request())).endswith("\nthe VM is off: signal 9 ended QEMU")
+    with pytest.raises(NotFound):
+        await bench.made.console(bench.request("another"))
+
+
 async def test_none_but_its_owner_reads_what_a_vm_boots_from(bench: QemuBench) -> None:
     await bench.made.create(bench.request(userData=b"#cloud-config\n{secret: s}\n"))
     folder = bench.vm_folders[0]
@@ -138,16 +150,31 @@ async def test_what_an_interrupted_creation_or_deletion_has_left_is_removed(benc
     assert bench.vm_folders == []
 
 
-async def test_a_record_that_cannot_be_read_is_no_vm_that_is_gone(bench: QemuBench) -> None:
-    await bench.made.create(bench.request())
-    known = bench.vm_folders[0] / "vm.json"
+async def test_a_vm_whose_record_cannot_be_read_is_set_aside_and_never_taken_for_one_that_is_gone(
+    bench: QemuBench,
+) -> None:
+    first = await bench.made.create(bench.request())
+    known, pid = bench.vm_folders[0] / "vm.json", pid_of(bench)
     kept = known.read_bytes()
     known.write_bytes(kept[:-5])
     driver = await bench.restarted()
-    with pytest.raises(InvalidInput, match=r"vm\.json cannot be read"):
+    other = await driver.create(bench.request("m2"))  # the others go on
+    assert (await driver.status(bench.request("m2"))).provider_id == other.provider_id
+    for asks in (driver.create, driver.status, driver.delete, driver.console):
+        with pytest.raises(DriverError, match=r"vm\.json cannot be read .* put it right") as told:
+            await asks(bench.request())
+        assert told.value.code is Code.DataLoss
+    with pytest.raises(DriverError, match=r"vm\.json cannot be read"):
         await driver.list(bench.machine_class)
     known.write_bytes(kept)
-    assert len(await driver.list(bench.machine_class)) == 1
+    await bench.tended()
+    assert {each.provider_id for each in await driver.list(bench.machine_class)} == {
+        first.provider_id,
+        other.provider_id,
+    }
+    assert state_of(pid) in "RS"
+    await driver.delete(bench.request())
+    assert state_of(pid) in ("", "Z")
 
 
 async def test_who_asks_for_a_vm_that_is_being_deleted_gets_another_one(bench: QemuBench) -> None:

@@ -1,5 +1,6 @@
 """Scenes of KubewrightMachines: what their act sends to the API server, and what it asks of the driver."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +20,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
-from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.infra.machine import act, steps
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.plan import Event
@@ -87,6 +88,7 @@ class Called(Happened):
 
     cloud: Cloud = field(default_factory=Cloud)
     vm: VmSeen = NOTHING
+    console: ConsoleSeen | None = None
     woken: tuple[Key, ...] = ()
 
 
@@ -124,6 +126,40 @@ def calling(verb: Verb, **vms: Instance) -> Callable[[], Awaitable[tuple[Shelf, 
         return machines, Called(**vars(found), cloud=cloud, vm=calls.seen("m"), woken=tuple(woken))
 
     return act_
+
+
+async def reading() -> tuple[Shelf, Happened]:
+    """The console of a machine's VM is read, and that has ended."""
+    cloud, told, woken, ended = Cloud(), Told(), list[Key](), asyncio.Event()
+
+    def on_done(key: Key) -> None:
+        woken.append(key)
+        ended.set()
+
+    machines = looks.Machines(driver=cloud)
+    calls = VmCalls(cloud, machines.clock, on_done)
+    for kind, each in (looks.owner("data"), looks.cluster(), looks.infrastructure()):
+        await machines.put(kind, each)
+    shared = Nothing(control=machines.client, clock=machines.clock, recorder=told)
+    actor = act.Actor(shared, machines.looker, calls)
+    seen = Seen(machine=looks.machine(), settings=InfraSettings(), now=BEGIN)
+    token = CONTESTS.set(Contests(machines.clock.monotonic))
+    try:
+        found = await happened(
+            actor.perform(seen, steps.Plan((steps.ReadConsole(), steps.ReadConsole()))), told
+        )
+    finally:
+        CONTESTS.reset(token)
+    assert calls.console("m") is None, "it waits for no driver"
+    await ended.wait()
+    return machines, Called(**vars(found), cloud=cloud, console=calls.console("m"), woken=tuple(woken))
+
+
+def _was_read(_shelf: Shelf, after: Any) -> None:
+    ((verb, request),) = after.cloud.asked
+    assert (verb, request.name, request.secret.data) == ("console", "m", {})
+    assert not after.cloud.in_a_pass
+    assert (after.console, after.woken) == (ConsoleSeen(BEGIN, "panic"), (Key("n", "m"),))
 
 
 LEFT = Write(
@@ -324,6 +360,7 @@ ACT = Act(
             (LEFT,),
             then=called("status"),
         ),
+        Scene("a console is read once, after the pass", reading, (steps.ReadConsole,), (), then=_was_read),
         Scene(
             "a VM is deleted after the pass",
             calling(Verb.DELETE, there=Instance("sim:///here/m", "m", "m")),

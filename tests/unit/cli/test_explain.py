@@ -327,6 +327,7 @@ def test_a_story_as_text():
         state="Unknown",
         since=ago(minutes=4),
         says="Machine a is unhealthy",
+        console=("[FAILED] to start", "panic"),
         waits_for=("its health timeout runs",),
         decisions=(
             Decision(
@@ -352,6 +353,8 @@ def test_a_story_as_text():
     assert [each.text for each in page.lines(story, NOW)] == [
         "machine.machine.sapcloud.io/a in namespace ns",
         "  state       Unknown since 2030-01-01T11:56:00Z (4m): Machine a is unhealthy",
+        "  console     [FAILED] to start",
+        "              panic",
         "  waits for   its health timeout runs",
         "  decided     machine: its health timeout runs (for 4m)",
         "                it looked 30s ago, because Node a changed",
@@ -365,3 +368,12 @@ def test_a_story_as_text():
         "  events      4m ago    MachineUnknown: silent (2 times)",
         "  note        events: no",
     ]
+
+
+def test_the_console_in_a_status_is_a_paragraph_of_its_own():
+    status = {
+        "currentStatus": {"phase": "Failed"},
+        "lastOperation": {"description": "It failed.\nThe end of its VM's console:\none\ntwo"},
+    }
+    story = tell(facts("mc", status))
+    assert (story.says, story.console, story.waits_for) == ("It failed.", ("one", "two"), ("It failed.",))

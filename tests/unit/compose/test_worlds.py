@@ -1,5 +1,7 @@
 """Worlds and their controllers: the list is true, and each half can begin again and again in one process."""
 
+from datetime import timedelta
+
 import pytest
 
 from kubewright import builtin
@@ -10,15 +12,17 @@ from kubewright.compose.worlds import chosen, every_word, idle, leases, listed
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.world import Half
+from kubewright.pki.certificates import new_authority
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.shard import WHOLE, Shard
-from kubewright.testing.clocks import LoopClock
+from kubewright.testing.clocks import BEGIN, LoopClock
 from kubewright.wire.http import Response
 
-BESIDE = builtin.world(builtin.Settings(schedule_pods=True, run_apps=True))
+AUTHORITY = new_authority("test", BEGIN, timedelta(days=1))
+BESIDE = builtin.world(builtin.Settings(schedule_pods=True, run_apps=True, authority=AUTHORITY))
 
 
 def names(controllers):

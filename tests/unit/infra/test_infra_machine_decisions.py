@@ -12,11 +12,11 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.life.seen import Verb, VmSeen
+from kubewright.driver.life.seen import ConsoleSeen, Verb, VmSeen
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
-from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer
+from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, ReadConsole, Record, RemoveFinalizer
 from kubewright.infra.plan import paced
 from kubewright.infra.settings import InfraSettings
 
@@ -394,3 +394,59 @@ def test_a_plan_that_only_waits_names_for_what_and_what_a_user_can_do(found):
     if waits and not plan.steps:
         assert plan.awaits
     assert all(each.what and each.remedy for each in plan.awaits)
+
+
+def joins(*, made=10, ready="True", node=False, told="", console=None):
+    """A machine whose VM was complete so many minutes ago; ``told``: the status of what was said of its boot."""
+    at = (NOW - timedelta(minutes=made)).isoformat().replace("+00:00", "Z")
+    conditions = [{"type": "VMReady", "status": ready, "lastTransitionTime": at}]
+    if told:
+        conditions.append({"type": "BootstrapExecSucceeded", "status": told, "lastTransitionTime": at})
+    found = machine(spec={"providerID": VM.provider_id}, status={"ready": True, "conditions": conditions})
+    ref = {"nodeRef": {"kind": "Node", "name": "m1"}} if node else {}
+    owner = MACHINE.from_plain({"metadata": {"name": "m1"}, "spec": {"clusterName": "demo"}, "status": ref})
+    return decide(seen(found, owner=owner, console=console))
+
+
+def boot(report):
+    return (report.type, report.status, report.reason) if report is not None else None
+
+
+PANIC = ConsoleSeen(NOW - timedelta(minutes=1), "boots\npanic")
+LATE = ("BootstrapExecSucceeded", "False", "NodeMissing")
+BOOTS = [
+    ("its Node has time to come", {"made": 2}, (), timedelta(minutes=3), ("VMReady", "True", "")),
+    ("its VM was not complete", {"ready": "False"}, (), None, ("VMReady", "True", "")),
+    ("it is late, so its console is read", {}, (ReadConsole(),), None, None),
+    ("what the console says is told", {"console": PANIC}, (), timedelta(minutes=4), LATE),
+    ("the driver shows no console", {"console": ConsoleSeen(NOW)}, (), timedelta(minutes=5), LATE),
+    (
+        "it was read long ago",
+        {"console": ConsoleSeen(NOW - timedelta(minutes=6)), "told": "False"},
+        (ReadConsole(),),
+        None,
+        None,
+    ),
+    ("its Node has come", {"node": True}, (), None, ("VMReady", "True", "")),
+    ("its Node came late", {"node": True, "told": "False"}, (), None, ("BootstrapExecSucceeded", "True", "")),
+    ("that was told", {"node": True, "told": "True"}, (), None, ("VMReady", "True", "")),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "wake", "report"), [c[1:] for c in BOOTS], ids=[c[0] for c in BOOTS]
+)
+def test_a_vm_that_becomes_no_node_is_told_of_with_its_console(given, steps, wake, report):
+    plan = joins(**given)
+    assert (plan.steps, plan.wake, boot(plan.report)) == (steps, wake, report)
+
+
+def test_a_boot_that_failed_is_told_whole_in_the_condition_and_with_its_last_line_in_the_event():
+    plan = joins(console=PANIC)
+    assert plan.report.message.splitlines() == [
+        "no Node has come of its VM in 5m0s.",
+        "The end of its VM's console:",
+        "boots",
+        "panic",
+    ]
+    assert plan.event.message == "no Node has come of its VM in 5m0s. Its VM's console ends with: panic"

@@ -7,7 +7,8 @@ from typing import Any
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KubewrightMachine
-from kubewright.driver.life.seen import NOTHING, Verb
+from kubewright.driver.guard import GuardedDriver
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.machine.look import Looker
@@ -68,13 +69,19 @@ class Machines(Shelf):
     """The caches, and the looker of KubewrightMachines."""
 
     def __init__(
-        self, calls: Calls | None = None, settings: InfraSettings = SETTINGS, *, one_clock: bool = False
+        self,
+        calls: Calls | None = None,
+        settings: InfraSettings = SETTINGS,
+        *,
+        one_clock: bool = False,
+        driver: Any = None,
     ) -> None:
         super().__init__()
         self.client.one_clock = one_clock
         self.calls = calls or Calls()
-        driver = RoutedDriver({"sim": None}, "sim")
-        shared = Shared(self.client, Caches(self.caches), driver, None, self.clock, settings, Metrics())
+        behind = None if driver is None else GuardedDriver(driver, self.clock)
+        routed = RoutedDriver({"sim": behind}, "sim")
+        shared = Shared(self.client, Caches(self.caches), routed, None, self.clock, settings, Metrics())
         self.looker = Looker(shared, self.calls)
 
 
@@ -95,6 +102,7 @@ def scene(
     return look
 
 
+ENDED = ConsoleSeen(BEGIN, "panic")
 SHARED = {"credentialsRef": {"name": "cloud"}}
 LOOK = Look(
     "infra.machine.look",
@@ -111,7 +119,7 @@ LOOK = Look(
                 "source_missing": True,
                 "data_problem": "",
             }
-            | {"inputs": "4/0/None//", "doubt_until": None, "original": ""}
+            | {"inputs": "4/0/None//", "doubt_until": None, "original": "", "console": None}
             | {
                 "problem": "there is neither Cluster c nor its KubewrightCluster, "
                 "which would name driver and credentials"
@@ -126,14 +134,14 @@ LOOK = Look(
                 infrastructure(**SHARED),
                 secret("cloud", key="eA=="),
                 secret("data", value="eA=="),
-                calls=Calls(called(Verb.LOOK, absent=True), BEGIN + MINUTE),
+                calls=Calls(called(Verb.LOOK, absent=True), BEGIN + MINUTE, ENDED),
                 settings=PATIENT,
                 now=BEGIN + MINUTE,
             ),
             {"machine": machine(failureDomain="a"), "settings": PATIENT, "now": BEGIN + MINUTE, "problem": ""}
             | {"owner": Named("m", "m"), "cluster": Named("c"), "infrastructure.name": "c", "paused": False}
             | {"vm": called(Verb.LOOK, absent=True), "doubt_until": BEGIN + MINUTE, "source_missing": False}
-            | {"inputs": "4/2/None/v1.31.0/104", "data_problem": ""},
+            | {"inputs": "4/2/None/v1.31.0/104", "data_problem": "", "console": ENDED},
         ),
         Scene(
             "its Cluster is paused, and its Machine is placed",

@@ -12,8 +12,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
 from kubewright.api.meta import OwnerReference
 from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment
+from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import Code
-from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.machines.machine.caches import Caches, LookDeps
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
@@ -36,12 +37,17 @@ POD_PATH = POD.resource.path()
 class Calls:
     """What is known of VMs: the same of all. ``asked``: what the doubt of a creation was asked with."""
 
-    def __init__(self, vm: VmSeen = NOTHING, doubt: datetime | None = None) -> None:
-        self.vm, self.doubt = vm, doubt
+    def __init__(
+        self, vm: VmSeen = NOTHING, doubt: datetime | None = None, console: ConsoleSeen | None = None
+    ) -> None:
+        self.vm, self.doubt, self.ended = vm, doubt, console
         self.asked: list[dict[str, Any]] = []
 
     def seen(self, uid: str) -> VmSeen:
         return self.vm
+
+    def console(self, uid: str) -> ConsoleSeen | None:
+        return self.ended
 
     def doubt_until(self, uid: str, **facts: Any) -> datetime | None:
         self.asked.append(facts)
@@ -59,8 +65,13 @@ class Machines(Shelf):
         one_clock: bool = False,
         shard: Shard = WHOLE,
         visible: bool = True,
+        console: str = "",
     ) -> None:
         super().__init__(ManualClock())
+
+        async def ends(request: MachineRequest) -> str:
+            return f"{request.machine_class.name}: {console}"
+
         self.clock.ahead = (NOW - self.clock.now()).total_seconds()
         self.calls = calls or Calls()
         self.in_caches = Caches(self.caches, self.caches, settings)
@@ -72,6 +83,7 @@ class Machines(Shelf):
             settings=settings,
             shard=shard,
             one_clock=one_clock,
+            console=ends if console else None,
         )
         self.looker = Looker(deps, self.calls, self.moments)
         if visible:
@@ -179,6 +191,17 @@ async def _drained() -> Seen:
     await machines.put(NODE, CORDONED)
     await machines.look(deleted())
     return await machines.look(deleted(), at=60)
+
+
+async def _given_up() -> Seen:
+    machines = Machines(console="panic")
+    await machines.put(MACHINE_CLASS, klass())
+    return await machines.looker.with_console(await machines.look(machine("Unknown")))
+
+
+async def _given_up_without_a_class() -> Seen:
+    machines = Machines(console="panic")
+    return await machines.looker.with_console(await machines.look(machine("Unknown")))
 
 
 async def _in_deletion_since_it_ran() -> Seen:
@@ -433,6 +456,8 @@ LOOK = Look(
             },
         ),
         Scene("one of a set that is well", scene(owned(machine("Running")), *IN_SET), NOT_COUNTED),
+        Scene("it is given up", _given_up, {"console": "small: panic"}),
+        Scene("it is given up, and its class is gone", _given_up_without_a_class, {"console": ""}),
         Scene("a write was refused", scene(machine("Running"), before=_refused), {"refused": (REFUSAL,)}),
         Scene(
             "a write was refused long ago",

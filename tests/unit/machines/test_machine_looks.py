@@ -302,10 +302,15 @@ async def test_machines_are_looked_at_on_one_server_and_nodes_on_the_other() -> 
     volume = SimpleNamespace(name="pv", spec={"csi": {}})
     assert shared.volume_ids is not None
     assert await shared.volume_ids(volume) == [VolumeSpec("pv", {"csi": {}})]
+    assert shared.console is not None
+    assert await shared.console("m1") == "console of m1"
 
 
 class Volumes:
-    """A driver that answers the volumes that it is asked for."""
+    """A driver that answers the volumes that it is asked for, and whose console ends so."""
+
+    async def console(self, request: Any) -> Any:
+        return f"console of {request}"
 
     async def volume_ids(self, volumes: Any) -> Any:
         return volumes

@@ -1,13 +1,16 @@
 """Whole passes over one machine, with clusters that answer as a test says."""
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.core import POD as KIND_OF_POD
-from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, Machine, MachineClass
+from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.client import Client, Written
 from kubewright.kube.informers import Informers
@@ -43,7 +46,7 @@ def in_version_7(found: Node) -> Node:
 class Process:
     """The reconciler of machines, whose caches have this machine and this node."""
 
-    def __init__(self, found: Machine, at: Node) -> None:
+    def __init__(self, found: Machine, at: Node, console: str = "") -> None:
         self.clock = ManualClock()
         self.clock.passed = START
         self.answers: Answers = lambda _request: Response(404)
@@ -54,6 +57,7 @@ class Process:
             cache.visibility.gained(0)  # long ago
         caches.machines.wrote(Written(MACHINE.resource, M1, MACHINE.encode(found)))
         caches.nodes.wrote(Written(NODE.resource, Key("", "m1"), NODE.encode(in_version_7(at))))
+        caches.classes.wrote(Written(MACHINE_CLASS.resource, SMALL, MACHINE_CLASS.encode(small())))
         driver, steady = SimDriver(Cloud(self.clock, Store(None))), client.steady()
         shared = Shared(
             target=client,
@@ -65,7 +69,12 @@ class Process:
             recorder=Recorder(client, self.clock, "test", kinds=[MACHINE]),
             metrics=Metrics(),
             removals=Removals(client),
+            console=self._console if console else None,
         )
+        self.console = console
+        self.asked: list[str] = []
+        self.written: list[Any] = []
+        """The patches of the machine's status."""
         calls = VmCalls(driver, steady, lambda _key: None)
         self.machines = Machines(shared, calls, Moments(steady), lambda: False, lambda _key, _why: None)
 
@@ -74,8 +83,22 @@ class Process:
         with noting() as noted:
             return await self.machines.reconcile(M1), noted
 
+    async def _console(self, request: MachineRequest) -> str:
+        self.asked.append(request.name)
+        return self.console
+
     async def _answer(self, request: Request) -> Response:
+        if request.method == "PATCH" and request.path == MACHINE_PATH:
+            self.written.append(json.loads(request.body))
         return self.answers(request)
+
+
+SMALL = Key("default", "small")
+
+
+def small() -> MachineClass:
+    meta = {"name": "small", "namespace": "default", "uid": "class", "resourceVersion": "5"}
+    return MACHINE_CLASS.from_plain({"metadata": meta, "provider": "sim", "providerSpec": {}})
 
 
 NODE_PATH, STATUS_PATH = "/api/v1/nodes/m1", "/api/v1/nodes/m1/status"
@@ -116,3 +139,17 @@ async def test_a_write_that_is_refused_is_in_the_record_of_the_pass() -> None:
     _, noted = await process.reconcile(0, but(NODE_PATH, REFUSED))
     assert noted.error.startswith("The API server refused to cordon the node: ")
     assert "Cordon" in noted.steps
+
+
+async def test_a_machine_that_is_given_up_says_how_its_console_ends() -> None:
+    silent = Response(200, body=NODE.encode(in_version_7(node(SILENT))))
+    process = Process(machine("Unknown", since=minutes(99)), node(SILENT), console="kernel panic")
+    await process.reconcile(0, but(NODE_PATH, silent))
+    told = [each["status"]["lastOperation"]["description"] for each in process.written]
+    assert [each.splitlines()[1:] for each in told] == [["The end of its VM's console:", "kernel panic"]]
+
+
+async def test_the_console_of_a_machine_whose_node_turns_out_to_be_well_is_not_read() -> None:
+    process = Process(machine("Unknown", since=minutes(99)), node(SILENT), console="kernel panic")
+    await process.reconcile(0, but(NODE_PATH, SHOWN))
+    assert process.asked == []

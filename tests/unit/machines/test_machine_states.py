@@ -68,6 +68,20 @@ def test_what_follows_from_a_finding(phase, finding, report):
     assert states.report(picture, finding, *((QUOTA, "ResourceExhausted") if said else ())) == report
 
 
+@pytest.mark.parametrize(
+    ("phase", "finding", "told"),
+    [
+        (Phase.PENDING, Finding.NOT_JOINED, True),
+        (Phase.UNKNOWN, Finding.HEALTH_TIMEOUT, True),
+        (Phase.UNKNOWN, Finding.RECOVERED, False),
+    ],
+)
+def test_a_machine_that_is_given_up_says_how_its_console_ends(phase, finding, told):
+    picture = seen(machine(phase, age=minutes(3)), node(SILENT), console="kubeadm: no such file")
+    description = states.report(picture, finding).description
+    assert description.endswith("\nThe end of its VM's console:\nkubeadm: no such file") is told
+
+
 STAYS = [
     ("a machine in CrashLoopBackOff shows its last error while it is tried again",
      Phase.CRASH_LOOP_BACK_OFF, Finding.CALL_LASTS),

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from kubewright.driver.errors import Code
+from kubewright.driver.errors import Code, Exhausted
 from kubewright.providers.qemu.command import Guest, Host, argv, is_ignition, mac_of, seed_files
 from kubewright.providers.qemu.host import Shared, boot_sector, could_have_kvm
 from kubewright.providers.qemu.spec import parse_spec
-from kubewright.providers.qemu.vms import iso, qemu_failed
+from kubewright.providers.qemu.vms import iso, new_id, qemu_failed, unreadable
 
 HOST = Host("/usr/bin/qemu-system-x86_64", "tcg")
 GUEST = Guest("m1-0a0b0c0d", "m1", "qemu:///local/m1-0a0b0c0d", b"#cloud-config\n")
@@ -171,3 +171,26 @@ def test_the_smallest_disk_that_boots():
     made = boot_sector("hello")
     assert (len(made), made[-2:]) == (512, b"\x55\xaa")
     assert b"hello\r\n\0" in made
+
+
+def test_no_two_vms_have_one_mac_address():
+    taken = set()
+    for _ in range(300):
+        taken.add(mac_of(new_id("m", taken)))
+    assert len(taken) == 300
+
+
+def test_where_every_mac_address_is_taken_no_vm_is_made():
+    class Everything(frozenset[str]):
+        def __contains__(self, _mac: object) -> bool:
+            return True
+
+    with pytest.raises(Exhausted, match="MAC address"):
+        new_id("m", Everything())
+
+
+def test_what_is_left_of_a_record_says_which_address_and_memory_are_taken():
+    whole = json.dumps({"id": "m1-1", "memory": 1024, "argv": ["qemu"], "address": "10.99.0.7", "name": "m1"})
+    found = unreadable(whole[:-5], "why")
+    assert (found.address, found.memory, found.problem) == ("10.99.0.7", 1024, "why")
+    assert (unreadable("", "why").address, unreadable("", "why").memory) == ("", 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,16 @@ import pytest
 
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
 from kubewright.providers.qemu import images
-from kubewright.providers.qemu.images import AGAIN, Answer, Images, forget_parts, inspected, qcow2_problem
+from kubewright.providers.qemu.images import (
+    AGAIN,
+    Answer,
+    Images,
+    Kept,
+    backing_of,
+    forget_parts,
+    inspected,
+    qcow2_problem,
+)
 from kubewright.providers.qemu.spec import parse_spec
 from kubewright.testing.clocks import ManualClock
 
@@ -211,6 +221,76 @@ async def test_few_images_are_fetched_at_one_time(fetched: Fetched):
     for _ in range(50):
         await asyncio.to_thread(lambda: None)
     assert len(fetched.server.asked) == images.FETCHES
+
+
+async def test_few_images_wait_to_be_fetched(fetched: Fetched):
+    fetched.server.goes_on.clear()
+    said = [await fetched.ask(sha256=f"{number:064x}") for number in range(images.WAITING + 1)]
+    assert all("is being fetched" in each for each in said[:-1])
+    assert said[-1] == f"Unavailable: {images.WAITING} other images wait to be fetched already"
+    assert "is being fetched" in await fetched.ask(sha256=f"{0:064x}"), "those that wait go on"
+
+
+def names(*numbers: int) -> list[str]:
+    return [f"{each:064x}" for each in numbers]
+
+
+ONE, TWO, THREE = names(1, 2, 3)
+THERE = [Kept(TWO, 10, 200.0), Kept(ONE, 10, 100.0), Kept(THREE, 10, 300.0), Kept(f"{ONE}.part", 99, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("in_use", "wanted", "before", "going"),
+    [
+        ([], 0, 1e9, []),
+        ([], -5, 1e9, []),
+        ([], 1, 1e9, [ONE]),
+        ([], 11, 1e9, [ONE, TWO]),
+        ([], 99, 1e9, [ONE, TWO, THREE]),
+        ([ONE], 1, 1e9, [TWO]),
+        ([], 99, 250.0, [ONE, TWO]),
+    ],
+    ids=[
+        "there is room",
+        "there is more than enough",
+        "the one that was used longest ago",
+        "as many as are needed",
+        "all of them where that is not enough, and nothing else that lies there",
+        "not the one that a VM has an overlay of",
+        "not the one that was used a moment ago",
+    ],
+)
+def test_which_images_go_for_another(in_use: list[str], wanted: int, before: float, going: list[str]):
+    found = images.to_evict(THERE, frozenset(in_use), wanted, before)
+    assert [each.name for each in found] == going
+
+
+async def test_an_image_that_no_vm_needs_goes_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(images, "KEPT", 2 * len(CONTENT))
+    fetched = Fetched(tmp_path)
+    fetched.images.in_use = lambda: {ONE}
+    fetched.kept.mkdir()
+    for name in (ONE, TWO):
+        (fetched.kept / name).write_bytes(CONTENT)
+        os.utime(fetched.kept / name, (0, 0))
+    assert await fetched.settled() == "raw"
+    assert sorted(each.name for each in fetched.kept.iterdir()) == sorted((ONE, HASH))
+    fetched.images.in_use = lambda: {ONE, HASH}
+    more = await fetched.settled(THREE)
+    assert more.startswith("ResourceExhausted: the image has more than the 0 MiB for which there is room")
+    await fetched.images.close()
+
+
+def test_the_image_of_which_a_disk_is_an_overlay(tmp_path: Path):
+    disk, name = tmp_path / "disk", b"/images/debian.qcow2"
+    begin = struct.pack(">4sIQIIQI", b"QFI\xfb", 3, 200, len(name), 16, 4096, 0)
+    disk.write_bytes(begin.ljust(200, b"\0") + name)
+    assert backing_of(disk) == "/images/debian.qcow2"
+    disk.write_bytes(qcow2())
+    assert backing_of(disk) == ""
+    disk.write_bytes(b"QFI\xfb")
+    assert backing_of(disk) == ""
+    assert backing_of(tmp_path / "none") == ""
 
 
 async def test_redirects_in_a_circle_end(fetched: Fetched):

@@ -43,6 +43,9 @@ class ConditionType(StrEnum):
     VM_READY = "VMReady"
     """Of a KubewrightMachine: its VM exists and is complete."""
 
+    BOOTSTRAPPED = "BootstrapExecSucceeded"
+    """Of a KubewrightMachine: its VM has become a Node. There is none while that is not late."""
+
 
 class ConditionReason(StrEnum):
     """Why a condition is not True."""
@@ -59,6 +62,7 @@ class ConditionReason(StrEnum):
     DELETING = "Deleting"
     VM_DELETION_FAILED = "VMDeletionFailed"
     ENDPOINT_FAILED = "EndpointFailed"
+    NODE_MISSING = "NodeMissing"
 
 
 class EventReason(StrEnum):
@@ -71,6 +75,7 @@ class EventReason(StrEnum):
     FAILED_VALIDATION = "FailedValidation"
     FAILED_UPDATE = "FailedUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
+    NODE_MISSING = "NodeMissing"
     ENDPOINT_KNOWN = "EndpointKnown"
     ENDPOINT_LEFT_BEHIND = "EndpointLeftBehind"
     ORPHAN_DELETED = "OrphanDeleted"

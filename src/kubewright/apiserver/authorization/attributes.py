@@ -19,7 +19,8 @@ MASTERS = "system:masters"
 class Attributes:
     """One request: for a resource or, when ``url`` is set, for a non-resource path (``/healthz``).
 
-    ``namespace`` is empty at the cluster scope, ``name`` when the request names no single object.
+    ``namespace`` is empty at the cluster scope, ``name`` when the request names no single object. ``node``:
+    by which node a list or a watch selects.
     """
 
     user: User
@@ -30,6 +31,7 @@ class Attributes:
     namespace: str = ""
     name: str = ""
     url: str = ""
+    node: str = ""
 
     @property
     def combined(self) -> str:

@@ -149,6 +149,22 @@ _MANAGER = (
     may("list watch", ALL, ALL),
 )
 
+_REQUESTS = "certificatesigningrequests"
+_SIGNERS = ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown")
+_APPROVERS = {
+    **{
+        f"system:certificates.k8s.io:{name}-approver": (
+            may("approve", "signers", CERTS, names=f"kubernetes.io/{name}"),
+        )
+        for name in _SIGNERS
+    },
+    **{
+        f"system:certificates.k8s.io:{_REQUESTS}:{name}": (may("create", f"{_REQUESTS}/{name}", CERTS),)
+        for name in ("nodeclient", "selfnodeclient")
+    },
+}
+"""Who may decide on certificates; and whose requests for kubelets are approved without a user's decision."""
+
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "cluster-admin": (may(ALL, ALL, ALL), Rule((ALL,), urls=(ALL,))),
     "system:aggregate-to-admin": (
@@ -162,6 +178,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         may("create", "selfsubjectaccessreviews selfsubjectrulesreviews", ACCESS),
         may("create", "selfsubjectreviews", AUTH),
     ),
+    **_APPROVERS,
     "system:discovery": (may_get(f"/api /api/* /apis /apis/* /openapi /openapi/* {_HEALTH}"),),
     "system:kube-controller-manager": _MANAGER,
     "system:kube-scheduler": _SCHEDULER,
@@ -184,6 +201,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
 }
 """By the name of the ClusterRole."""
+
+NODE_ROLE = "system:node"
+"""What a node may do at most; no binding gives it (``nodes``)."""
 
 READER = (may(READ, "configmaps", names="extension-apiserver-authentication"),)
 """What extension API servers read in ``kube-system`` to authenticate their callers."""

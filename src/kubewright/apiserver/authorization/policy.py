@@ -11,7 +11,7 @@ Invariants.  The same roles and bindings give the same answer. The caches are bo
 Called by    ``registry.policies``, which makes it, and everything that asks it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,12 +99,17 @@ class Rights:
 
 _ALLOWED = Decision(True)
 
+Beside = Callable[[Attributes], bool]
+"""What else allows a request that no role does: a node has rights that follow from its pods."""
+
 
 class Policy:
     """What all roles and bindings of one moment allow; see the module."""
 
-    def __init__(self, roles: Roles, bindings: Iterable[Binding]) -> None:
-        self._roles = roles
+    def __init__(
+        self, roles: Roles, bindings: Iterable[Binding], beside: Beside = lambda _asked: False
+    ) -> None:
+        self._roles, self._beside = roles, beside
         self._bindings: dict[tuple[str, tuple[str, str]], list[tuple[Binding, Subject]]] = {}
         for binding in sorted(bindings, key=lambda each: (each.namespace, each.name)):
             for subject in binding.subjects:
@@ -115,9 +120,13 @@ class Policy:
 
     def decide(self, asked: Attributes) -> Decision:
         """Whether the user may do what the request asks for."""
-        user = asked.user
-        if MASTERS in user.groups:
+        if MASTERS in asked.user.groups:
             return _ALLOWED
+        decision = self._by_rules(asked)
+        return _ALLOWED if not decision.allowed and self._beside(asked) else decision
+
+    def _by_rules(self, asked: Attributes) -> Decision:
+        user = asked.user
         if asked.url:
             return self._first(asked, self.rights(user, "").rules) or self._refused(asked)
         key = (

@@ -5,8 +5,8 @@ Theory.      The first credential that the request has decides, in this order: c
              user, organizations are the groups), and whether it has expired since the handshake.
              Invalid credentials are refused, never treated as anonymous.
 Invariants.  No message says what was wrong with a credential, and none is ever logged.
-             An anonymous client can reach only the public paths (health, version, discovery), and
-             those only if a role allows it (``authz``).
+             An anonymous client can reach only the public paths (health, version, discovery, and the
+             ConfigMap that a machine reads before it joins), and those only if a role allows it (``authz``).
 Called by    ``exchange``, for every request that comes over a socket.
 """
 
@@ -31,6 +31,7 @@ _PUBLIC = re.compile(
     r"|/api(/[^/]+)?/?"
     r"|/apis(/[^/]+){0,2}/?"
     r"|/openapi(/.*)?"
+    r"|/api/v1/namespaces/kube-public/configmaps/cluster-info"
 )
 
 Verifier = Callable[[str], User | None]
@@ -97,7 +98,8 @@ def refuse_anonymous(user: User, method: str, path: str) -> None:
 
 
 def is_public(method: str, path: str) -> bool:
-    """Whether a client without credentials may read this: health, version, discovery and the schema."""
+    """Whether a client without credentials may read this: health, version, discovery, the schema, and what a
+    machine reads to know the server before it joins."""
     return method in ("GET", "HEAD") and _PUBLIC.fullmatch(path) is not None
 
 

@@ -19,6 +19,7 @@ from kubewright.wire.errors import BadRequest
 from kubewright.wire.http import Request, User
 
 _PLAIN = {"HEAD": "get"}
+_SELECTING = ("list", "watch", "deletecollection")
 
 
 class Authorizer:
@@ -63,15 +64,16 @@ def attributes(request: Request, path: ResourcePath | None, verb: str) -> Attrib
     # A Namespace object counts as an object in itself: a Role in it may allow reading it.
     namespace = path.name if path.plural == "namespaces" else path.namespace
     verb = verb or _PLAIN.get(request.method, request.method.lower())
-    return Attributes(user, verb, path.group, path.plural, path.subresource, namespace, name)
+    node = _selected(request, "spec.nodeName") if verb in _SELECTING else ""
+    return Attributes(user, verb, path.group, path.plural, path.subresource, namespace, name, node=node)
 
 
-def _selected(request: Request) -> str:
-    """The one name that a field selector selects; empty when there is none."""
+def _selected(request: Request, field: str = "metadata.name") -> str:
+    """The one value of a field that a field selector selects; empty when there is none."""
     text = request.param("fieldSelector")
     if not text:
         return ""
     try:
-        return selectors.parse_fields(text).value_of("metadata.name") or ""
+        return selectors.parse_fields(text).value_of(field) or ""
     except BadRequest:
         return ""  # the handler refuses it, and says why

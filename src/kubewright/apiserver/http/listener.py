@@ -1,11 +1,11 @@
-"""The socket of the embedded server: TLS on loopback, and a graceful shutdown within seconds.
+"""The socket of the embedded server: TLS, on loopback or where a user says; a shutdown within seconds.
 
 Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
              Connections are accepted here, and not by asyncio, which in want of files tries a thousand times
              in a row and writes a traceback for each. Shutdown: refuse new connections,
              close idle ones, end watches as at their timeout, give requests in flight a second, then drop
              what is left.
-Invariants.  Loopback only; and there is no way to serve without authentication.
+Invariants.  There is no way to serve without authentication, nor, but for ``reach``, beyond loopback.
              A handshake that fails, or bytes that are not a request, cost one debug line.
 Called by    the server at start-up. Continues in ``connections`` and ``exchange``.
 """
@@ -24,12 +24,14 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import IDLE_SECONDS, SEND_BYTES, Connection, Connections
 from kubewright.apiserver.http.exchange import Exchange
 from kubewright.apiserver.http.pki import Pki
+from kubewright.apiserver.http.reach import LOOPBACK, Reach, in_url
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.http import Handler
 
 log = structlog.get_logger("kubewright.apiserver.http")
 
-HOST = "127.0.0.1"
+HOST = LOOPBACK
+DEFAULT = Reach()
 GRACE = 1.0
 """Seconds that requests under way are given when the server closes."""
 
@@ -64,6 +66,7 @@ class Listener:
         authenticator: finds the user of each request.
         pki: the server's certificate, and the authority of its clients.
         port: 0 takes a free one; ``port`` and ``url`` tell which.
+        reach: which address it listens on.
         held: a socket that is bound to the port already, which nothing else can have taken since.
         connections: those of all listeners of the process.
         tenant: whose cluster this is, if a user of another server has made it (``connections.holder_of``).
@@ -76,6 +79,7 @@ class Listener:
         pki: Pki,
         *,
         port: int = 0,
+        reach: Reach = DEFAULT,
         held: socket.socket | None = None,
         connections: Connections,
         tenant: str = "",
@@ -83,6 +87,7 @@ class Listener:
         if not 0 <= port <= 65535:
             raise InvalidInput(f"{port} is not a port; ports go from 0 (any free one) to 65535")
         self.port = port
+        self._reach = reach
         self._held = held
         self._pki = pki
         self._connections = connections
@@ -95,7 +100,7 @@ class Listener:
     @property
     def url(self) -> str:
         """Where clients on this machine find the server."""
-        return f"https://{HOST}:{self.port}"
+        return f"https://{self._reach.local}:{self.port}"
 
     async def start(self) -> None:
         """Listen.
@@ -108,7 +113,7 @@ class Listener:
             self._socket = self._bound()
         except OSError as error:
             refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
-            raise refused(_why_not(error, self.port)) from None
+            raise refused(_why_not(error, self._reach.address, self.port)) from None
         self.port = int(self._socket.getsockname()[1])
         self._web = web.Server(
             self._exchange.serve,
@@ -128,11 +133,18 @@ class Listener:
 
     def _bound(self) -> socket.socket:
         """The socket, listening. What a client does not take is buffered by it, in ``SEND_BYTES``."""
-        bound = self._held or socket.create_server((HOST, self.port), backlog=BACKLOG)
+        bound = self._held or self._created()
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         bound.listen(BACKLOG)
         bound.setblocking(False)
         return bound
+
+    def _created(self) -> socket.socket:
+        where = (self._reach.address, self.port)
+        if not self._reach.family_of_six:
+            return socket.create_server(where, backlog=BACKLOG)
+        both = self._reach.address == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(where, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=both)
 
     async def _accept(self, listening: socket.socket, serving: web.Server, tls: ssl.SSLContext) -> None:
         loop, clock = asyncio.get_running_loop(), self._connections.clock
@@ -203,12 +215,14 @@ class Listener:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-def _why_not(error: OSError, port: int) -> str:
+def _why_not(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {HOST} is taken; choose another with --port, or 0 for a free one"
+        return f"port {port} on {host} is taken; choose another with --port, or 0 for a free one"
     if error.errno == errno.EACCES:
-        return f"port {port} on {HOST} is not allowed to you; choose one above 1023 with --port"
-    return f"cannot listen on {HOST}:{port}: {error.strerror or error}"
+        return f"port {port} on {host} is not allowed to you; choose one above 1023 with --port"
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return f"--address {host} is no address of this machine"
+    return f"cannot listen on {in_url(host)}:{port}: {error.strerror or error}"
 
 
 class _Unread(asyncio.Protocol):

@@ -13,7 +13,7 @@ Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
 """
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ LIFETIME = timedelta(days=3650)
 RENEWED_BEFORE = timedelta(days=365)
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""The names and addresses in the server's certificate; the last three are its names inside of a cluster."""
+"""Always in the server's certificate: names and addresses; the last three are those inside of a cluster."""
 
 LOSS = "with another certificate authority no kubeconfig and no client certificate is good any more"
 """What it means that the authority is missing."""
@@ -43,11 +43,15 @@ ADMIN = User("kubewright-admin", ("system:masters",))
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's."""
+    """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's.
+
+    ``signer``: the authority with its key, where more is to be signed than these.
+    """
 
     authority: bytes
     server: Identity
     admin: Identity
+    signer: Identity | None = None
 
     def server_context(self) -> ssl.SSLContext:
         """TLS as the server speaks it: 1.2 and up; client certificates are optional.
@@ -61,10 +65,11 @@ class Pki:
         return context
 
 
-def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
+def in_folder(folder: Path, clock: Clock, *, had_one: bool = False, names: Iterable[str] = ()) -> Pki:
     """The authority that lives in ``folder``; made if missing; certificates that expire soon are renewed.
 
-    ``had_one``: there was an authority, and it must be there.
+    ``had_one``: there was an authority, and it must be there. ``names``: what the server's certificate names
+    beside what it always does; if it names others, it is made anew.
 
     Raises:
         InvalidInput: the folder cannot be used, or a file in it is not what it should be, or the authority
@@ -74,7 +79,7 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
     if had_one and not ca.exists():
         raise InvalidInput(f"{ca} is missing: {LOSS}. {WAY_OUT}")
     make_private_folder(folder)
-    now = clock.now()
+    now, known = clock.now(), tuple(dict.fromkeys((*NAMES, *names)))
 
     def lasting(identity: Identity) -> bool:
         return identity.expires > now + RENEWED_BEFORE
@@ -83,12 +88,12 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
         return lasting(identity) and has_signed(authority, identity)
 
     def complete(identity: Identity) -> bool:
-        return ours(identity) and identity.names() >= set(NAMES)
+        return ours(identity) and identity.names() == set(known)
 
     authority = _kept(ca, lasting, lambda: new_authority("kubewright", now, LIFETIME))
-    server = _kept(folder / "server.pem", complete, lambda: new_server(authority, NAMES, now, LIFETIME))
+    server = _kept(folder / "server.pem", complete, lambda: new_server(authority, known, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
-    return Pki(authority.certificate, server, admin)
+    return Pki(authority.certificate, server, admin, authority)
 
 
 def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Identity]) -> Identity:

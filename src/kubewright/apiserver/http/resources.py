@@ -175,7 +175,7 @@ class Resources:
         return self._written(request, target.kind, written, options)
 
     async def _update(self, request: Request, target: Target, subresource: str) -> Response:
-        options = self._options(request, target, "UpdateOptions")
+        options = self._options(request, target, "UpdateOptions", subresource)
         sent, duplicates = self._body(request, target.kind, options)
         written = await self._writing.update(
             target, lambda _old: sent, options, subresource=subresource, duplicates=duplicates
@@ -186,7 +186,7 @@ class Resources:
         media = bodies.media_type(request.headers.get("content-type", ""))
         if media == APPLY_PATCH:
             return await self._apply(request, target, subresource)
-        options = self._guarded(request, target, parameters.patch_options(request))
+        options = self._guarded(request, target, parameters.patch_options(request), subresource)
         strategic = media == STRATEGIC_PATCH
         patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
         edit = edit_of(target.kind, media, patch)
@@ -194,7 +194,7 @@ class Resources:
         return self._written(request, target.kind, written, options)
 
     async def _apply(self, request: Request, target: Target, subresource: str) -> Response:
-        options = self._guarded(request, target, parameters.apply_options(request))
+        options = self._guarded(request, target, parameters.apply_options(request), subresource)
         wanted = bodies.read_applied(request.body)
         written = await self._writing.apply(
             target,
@@ -231,11 +231,12 @@ class Resources:
         await self._writing.delete_all(targets, deletion, options)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 
-    def _options(self, request: Request, target: Target, name: str) -> Options:
-        return self._guarded(request, target, parameters.options(request, name))
+    def _options(self, request: Request, target: Target, name: str, subresource: str = "") -> Options:
+        return self._guarded(request, target, parameters.options(request, name), subresource)
 
-    def _guarded(self, request: Request, target: Target, options: Options) -> Options:
-        options.guard = guard_of(self._policies, request.user, target)
+    def _guarded(self, request: Request, target: Target, options: Options, subresource: str = "") -> Options:
+        options.guard = guard_of(self._policies, request.user, target, subresource)
+        options.user = request.user
         return options
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:

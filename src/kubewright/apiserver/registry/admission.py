@@ -20,6 +20,7 @@ from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Store
+from kubewright.wire.errors import NAMESPACE_TERMINATING
 from kubewright.wire.gvk import Resource
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -55,7 +56,7 @@ class Admission:
         if record.deleting:
             why = f"unable to create new content in namespace {name} because it is being terminated"
             said = f"namespace {name} is being terminated"
-            cause = {"reason": "NamespaceTerminating", "message": said, "field": "metadata.namespace"}
+            cause = {"reason": NAMESPACE_TERMINATING, "message": said, "field": "metadata.namespace"}
             raise refusals.forbidden(target.kind.resource, target.name, why, [cause])
 
     def admit_deletion(self, target: Target) -> None:

@@ -50,8 +50,10 @@ def _bounded(obj: Object) -> Object:
     return obj
 
 
-def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:
+def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresource: str, now: str) -> Object:
     """``old`` with those changes of ``new`` that a write to this subresource (empty: the object) may make."""
+    if subresource in kind.parts:
+        return kind.parts[subresource].limit(new, old, now)
     if subresource == "status":
         return _only_status(kind, new, old)
     if subresource == "finalize":

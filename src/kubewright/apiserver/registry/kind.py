@@ -21,6 +21,7 @@ from kubewright.apiserver.schema.node import Node
 from kubewright.apiserver.store.records import Record
 from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
+from kubewright.wire.http import User
 
 Object = dict[str, Any]
 """A decoded API object, as JSON gives it."""
@@ -208,6 +209,18 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What of an update counts that comes by one endpoint of a kind.
+
+    ``limit``  the object as that update may make it, from the one that was sent, the stored one and the time
+    ``check``  rules that hold for updates by this endpoint only
+    """
+
+    limit: Callable[[Object, Object, str], Object]
+    check: Callable[[Object, Object | None], list[Cause]] = lambda _new, _old: []
+
+
+@dataclass(frozen=True, slots=True)
 class ServedKind:
     """One kind in one version.
 
@@ -224,6 +237,9 @@ class ServedKind:
                   Events. (All versions of one CRD share a collection without this.)
     ``by_kubelet``    subresources that need a kubelet: there is none here, so they are refused with a
                       message that says so. Discovery does not list them.
+    ``requested_by``  writes the user into a new object; None: no object of the kind says who made it.
+    ``parts``     what an update may change, by subresource (empty: the object itself), where that is more
+                  than that a status has its own endpoint.
     ``older``     reads the objects that were stored before the kind had its schema; None: there are none.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """
@@ -253,6 +269,8 @@ class ServedKind:
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] = lambda obj: obj
     from_stored: Callable[[Object], Object] = lambda obj: obj
+    requested_by: Callable[[Object, User], Object] | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict, hash=False)
     older: Older | None = None
     grace_seconds: Callable[[Object], int] | None = None
     """Default grace period of a delete. Only Pods have one; None: deleted at once."""

@@ -4,25 +4,37 @@ Theory.      Every request needs the policy, and it changes rarely. So it is mad
              needs it and a role or binding was written since; each version of an object is decoded once.
              The right to write roles is not the right to grant what is in them. That check needs the
              object as it would be stored, so it is a guard that ``writing`` calls before the store.
-             Writes of other kinds, and writes by members of ``system:masters``, have no guard.
+             Writes by members of ``system:masters`` have no such guard. A request for a certificate has one,
+             too: the right to write its decision or its certificate is not the right to decide or to sign for
+             its signer. What a node writes is its own (``authorization.nodes``). Other writes have none.
 Invariants.  A write is effective for every request that begins after its response.
 Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
 Continues    in ``authorization``.
 """
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from typing import Any
 
 import orjson
 
-from kubewright.apiserver.authorization import escalation, rules
+from kubewright.api.certificates import CLIENT as CLIENTS
+from kubewright.api.certificates import KUBELET_CLIENT, KUBELET_SERVING, SIGNING_REQUEST
+from kubewright.apiserver.authorization import escalation, nodes, rules
 from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
+from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
+from kubewright.apiserver.authorization.nodes import NodeRights
 from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Binding, Policy, RoleKey, Subject
 from kubewright.apiserver.authorization.rules import Rule
-from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.admission import PODS
+from kubewright.apiserver.registry.builtin import served
+from kubewright.apiserver.registry.builtin.kinds import ROWS
+from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.target import Guard, Target
-from kubewright.apiserver.store import Record, Store
+from kubewright.apiserver.store import Having, Record, Store
+from kubewright.pki.requests import Asked, asked_in
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import User
 
@@ -30,6 +42,11 @@ CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=
 ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ROLE_BINDINGS = Resource(GROUP, "v1", "rolebindings", "RoleBinding")
+
+REQUESTS = SIGNING_REQUEST.resource
+
+OF_KUBELETS = (KUBELET_CLIENT, KUBELET_SERVING)
+"""Of these a node asks for itself only."""
 
 _KINDS = (CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 _Read = tuple[Rule, ...] | Binding
@@ -40,6 +57,7 @@ class Policies:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._nodes = NodeRights(RULES[NODE_ROLE], _Objects(store))
         self._collections = tuple(str(kind) for kind in _KINDS)
         self._made_from: tuple[int, ...] = ()
         self._policy = Policy({}, ())
@@ -66,19 +84,25 @@ class Policies:
                 namespace, _, name = record.key.rpartition("/")
                 roles[namespace, name] = read
         self._read = fresh
-        return Policy(roles, bindings)
+        return Policy(roles, bindings, self._nodes.allows)
 
     def _records(self) -> Iterator[tuple[str, Record]]:
         return ((name, record) for name in self._collections for record in self._store.scan(name))
 
 
-def guard_of(policies: Policies, user: User, target: Target) -> Guard | None:
+def guard_of(policies: Policies, user: User, target: Target, subresource: str = "") -> Guard | None:
     """The guard of a write by ``user`` to ``target``, which asks the current policy; None when it needs none.
 
     The guard raises Forbidden, or NotFound for a binding to a role that does not exist.
     """
     resource = target.kind.resource
-    if resource.group != GROUP or MASTERS in user.groups:
+    if target.collection == str(REQUESTS):
+        return _guard_of_request(policies, user, subresource)
+    if MASTERS in user.groups:
+        return None
+    if (node := nodes.node_of(Attributes(user, ""))) and not target.kind.custom:
+        return _guard_of_node(node, target)
+    if resource.group != GROUP:
         return None
     writing = Attributes(
         user, "", GROUP, resource.plural, namespace=target.namespace, name=target.name
@@ -94,6 +118,97 @@ def guard_of(policies: Policies, user: User, target: Target) -> Guard | None:
             raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
 
     return guard
+
+
+_NODE_NAME = "spec.nodeName"
+_PLACES = {
+    "resourceslices": "resourceslices.resource.k8s.io",
+    "volumeattachments": "volumeattachments.storage.k8s.io",
+}
+
+
+@cache
+def _pod() -> ServedKind:
+    return served(next(row for row in ROWS if row.definition == "core.v1.Pod"))
+
+
+class _Objects:
+    """As ``nodes.Objects``, in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def pods_on(self, node: str) -> Iterator[Object]:
+        having = Having(_NODE_NAME, node, partial(codec.field_of, _pod(), _NODE_NAME))
+        return (orjson.loads(record.data) for record in self._store.scan_having(having, str(PODS)))
+
+    def volume_of(self, namespace: str, claim: str) -> str:
+        return self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
+
+    def node_of(self, resource: str, name: str) -> str:
+        return self._field(_PLACES[resource], name, "nodeName")
+
+    def _field(self, collection: str, key: str, name: str) -> str:
+        record = self._store.get(collection, key)
+        return "" if record is None else str((orjson.loads(record.data).get("spec") or {}).get(name) or "")
+
+
+def _guard_of_node(node: str, target: Target) -> Guard:
+    """As the admission plugin NodeRestriction: what a node writes is its own."""
+    resource = target.kind.resource
+
+    def guard(new: Object, old: Object | None) -> None:
+        if why := nodes.wrong_write(node, resource.kind, new, old):
+            raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
+
+    return guard
+
+
+def _guard_of_request(policies: Policies, user: User, subresource: str) -> Guard:
+    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction; and
+    a node asks for itself."""
+
+    def guard(new: Object, old: Object | None) -> None:
+        name, signer = (
+            new["metadata"].get("name", ""),
+            str(((old or new).get("spec") or {}).get("signerName")),
+        )
+        if old is None and (why := _wrong_request(user, signer, _asked(new))):
+            raise refusals.forbidden(REQUESTS, name, why)
+        before, after = ((each or {}).get("status") or {} for each in (old, new))
+        signs = any(before.get(field) != after.get(field) for field in ("certificate", "conditions"))
+        verb = {"approval": "approve", "status": "sign" if signs else ""}.get(subresource, "")
+        if verb and not _may(policies, user, verb, signer):
+            raise refusals.forbidden(
+                REQUESTS, name, f'user not permitted to {verb} requests with signerName "{signer}"'
+            )
+
+    return guard
+
+
+def _may(policies: Policies, user: User, verb: str, signer: str) -> bool:
+    """Whether a user may do this for a signer, or for all signers of its domain."""
+    names = (signer, f"{signer.partition('/')[0]}/*")
+    return MASTERS in user.groups or any(
+        policies.current.decide(Attributes(user, verb, REQUESTS.group, "signers", name=name)).allowed
+        for name in names
+    )
+
+
+def _asked(request: Object) -> Asked:
+    """What is asked for; nothing where it cannot be read, which validation refuses."""
+    try:
+        return asked_in(b64decode((request.get("spec") or {}).get("request") or ""))
+    except ValueError:
+        return Asked("")
+
+
+def _wrong_request(user: User, signer: str, asked: Asked) -> str:
+    """Why a user may not ask this signer for this; empty: the user may."""
+    if signer == CLIENTS and MASTERS in asked.organizations:
+        return f"use of {CLIENTS} signer with {MASTERS} group is not allowed"
+    own = not nodes.node_of(Attributes(user, "")) or asked.common_name == user.name
+    return "" if own or signer not in OF_KUBELETS else f"can only create a node CSR with CN={user.name}"
 
 
 def _read(collection: str, record: Record) -> _Read:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.wire.http import ADMIN, User
 
 Guard = Callable[[Object, Object | None], None]
 """Called with the object to be stored and the one that is there; raises when the user may not store it."""
@@ -52,6 +53,7 @@ class Options:
     ``manager``      who will manage the changed fields; empty for the server itself, which manages none
     ``named``        the client named the manager: those of a new object are kept
     ``force``        an apply takes the fields that other managers have
+    ``user``         who sends the request
     ``subresource``  through which an update of the whole object comes (scale)
     """
 
@@ -63,3 +65,4 @@ class Options:
     named: bool = False
     force: bool = False
     subresource: str = ""
+    user: User = field(default=ADMIN)

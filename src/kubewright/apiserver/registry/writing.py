@@ -85,6 +85,8 @@ class Writing:
         self._admission.admit(place)
         self._serving.admit(place)
         obj = self._created(target, self._admission.with_priority(target, obj))
+        if kind.requested_by is not None:
+            obj = kind.requested_by(obj, options.user)
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]
@@ -187,7 +189,8 @@ class Writing:
         entries: field_managers.Entries | None,
     ) -> Object:
         """``new`` as it is to be stored, with the managers in ``entries`` (None: those that follow)."""
-        sent = edits.limited_to_subresource(kind, metadata.carried(new, old), old, subresource)
+        carried, now = metadata.carried(new, old), rfc3339(self._clock.now())
+        sent = edits.limited_to_subresource(kind, carried, old, subresource, now)
         new = kind.prepare(sent, old)
         if entries is None:
             # What a custom kind's rules fill in has no manager: elsewhere a webhook does, after this.
@@ -329,7 +332,8 @@ def _violations(kind: ServedKind, new: Object, old: Object | None, subresource: 
     if subresource == "binding" or any(cause.reason in unfit for cause in causes):
         return causes
     told = {cause.field for cause in causes}
-    more = (cause for cause in kind.check(new, old) if cause.field not in told)
+    own = kind.parts[subresource].check(new, old) if old is not None and subresource in kind.parts else []
+    more = (cause for cause in kind.check(new, old) + own if cause.field not in told)
     return causes + [cause for cause in more if cause.field.removeprefix(".").startswith(part)]
 
 

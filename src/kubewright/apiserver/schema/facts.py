@@ -61,6 +61,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
             "batch.v1.CronJob",
             "batch.v1.Job",
             "batch.v1.JobTemplateSpec",
+            "certificates.v1.CertificateSigningRequest",
             "core.v1.PersistentVolume",
             "core.v1.PersistentVolumeClaim",
             "core.v1.Pod",

@@ -1,4 +1,4 @@
-"""A story as lines of text: the object, then a paragraph each for state, waits for, decided, next… Pure.
+"""A story as lines of text: the object, then a paragraph each for state, console, waits for, decided… Pure.
 
 Invariants.  A sentence of more than ``SHORT`` letters is printed once, and ``ABOVE`` where it is said again.
 Called by    ``command``.
@@ -48,6 +48,7 @@ def lines(story: Story, now: datetime) -> Iterator[Line]:
     where = f" in namespace {story.namespace}" if story.namespace else ""
     yield Line(f"{story.kind}/{story.name}{where}", "bold")
     yield from _paragraph("state", [_state(story, now)], _colour(story))
+    yield from _paragraph("console", story.console)
     yield from _paragraph("waits for", [_once(each, [story.says]) for each in story.waits_for], WAITING)
     above = sorted({story.says, *story.waits_for}, key=len, reverse=True)
     yield from _paragraph("decided", [each for one in story.decisions for each in _decision(one, now, above)])

@@ -26,6 +26,7 @@ from kubewright.base.clock import parse_rfc3339
 from kubewright.cli.cluster import tree
 from kubewright.cli.counts import part, ready_of_wanted
 from kubewright.cli.explain.subjects import Subject
+from kubewright.driver.answers import without_console
 from kubewright.nodes.health import judge
 from kubewright.runtime.records import Acted, Pass, Waited
 
@@ -98,6 +99,7 @@ class Story(Value, frozen=True, kw_only=True):
 
     ``state``       its phase, or what its condition Ready says; ``since`` when it is so
     ``says``        the message of its own status: of the last operation, or of condition Ready
+    ``console``     the end of what its VM wrote to its console, where its status has that
     ``waits_for``   a clause for each thing that is not as it should be
     ``belongs_to``  its owners, and the Node or the machine that goes with it
     ``notes``       what could not be read or asked, and where the decisions are from
@@ -109,6 +111,7 @@ class Story(Value, frozen=True, kw_only=True):
     state: str = ""
     since: datetime | None = None
     says: str = ""
+    console: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
     next: tuple[Expected, ...] = ()
@@ -140,17 +143,18 @@ class Facts:
 def tell(facts: Facts) -> Story:
     """The story of one object."""
     meta = part(facts.found, "metadata")
-    state, since, says = state_of(facts.subject, facts.found)
+    state, since, told = state_of(facts.subject, facts.found)
     decisions = (*map(of_pass, facts.passes), *facts.decided)
+    says, *waits_for = (without_console(each) for each in (told, *_waits_for(facts, state, decisions)))
     return Story(
         kind=facts.subject.word,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         state=state,
         since=since,
-        says=says,
-        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions)))
-        or _awaited_size(facts, decisions),
+        says=says[0],
+        console=next((each[1] for each in (says, *waits_for) if each[1]), ()),
+        waits_for=tuple(dict.fromkeys(each[0] for each in waits_for)) or _awaited_size(facts, decisions),
         decisions=decisions,
         next=tuple(_next(facts, decisions)),
         belongs_to=tuple(dict.fromkeys(_owners(meta))),
@@ -239,7 +243,8 @@ def _members(waiting: Sequence[JsonObject]) -> Iterator[str]:
     """A clause for the machines that are not Running; those that say the same share one."""
     alike: dict[tuple[str, str], list[str]] = {}
     for each in waiting:
-        last = (part(part(each, "status"), "lastOperation").get("description") or "").strip()
+        description = part(part(each, "status"), "lastOperation").get("description") or ""
+        last = without_console(description.strip())[0]
         alike.setdefault((_phase(each), last), []).append(part(each, "metadata").get("name", ""))
     groups = list(alike.items())
     for (phase, last), names in groups[:SHOWN_GROUPS]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.apiserver.http.reach import reach
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
@@ -40,6 +41,23 @@ def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> 
             )
 
     run_until_signal(work)
+
+
+def server(
+    data_dir: Path,
+    port: int | None,
+    kubeconfig: Path | None,
+    address: str,
+    names: Iterable[str],
+    *,
+    accept_loss: bool,
+) -> ServerConfig:
+    """Where the server keeps its data and is reached, by the values of the switches.
+
+    Raises:
+        InvalidInput: the address or a name is none.
+    """
+    return ServerConfig(data_dir, port, kubeconfig, accept_loss, reach(address, names))
 
 
 def _check_folder_of(kubeconfig: Path, data_dir: Path) -> None:

@@ -27,6 +27,17 @@ class Merge:
             raise InvalidInput(f"--context {self.context!r} is no name of a context")
 
 
+def wanted(context: str, *, merge: bool, use: bool) -> Merge | None:
+    """What the switches ask for; None: to leave the user's file alone.
+
+    Raises:
+        InvalidInput: the context is to be used and not to be merged, or its name is none.
+    """
+    if use and not merge:
+        raise InvalidInput("--use-context goes with --merge-kubeconfig")
+    return Merge(context, use) if merge else None
+
+
 def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[str, str]) -> Path | None:
     """Put the entries of ``kubeconfig`` (ours) into the user's file; returns its path, None where it is ours.
 

@@ -3,7 +3,8 @@
 Theory.      Clouds answer in seconds or minutes; a worker that waited for them would be lost for all other
              objects. So a call is a task of its own: ``start`` returns at once, ``seen`` tells how it stands,
              and ``on_done`` wakes the object. What is kept here is only knowledge, never intent.
-Invariants.  At most one call per object at a time.
+Invariants.  At most one call per object at a time, beside one that reads its VM's console: that changes
+             nothing, and nothing waits for it.
              ``driver`` is guarded (``driver.guard``): a call ends in time, and if it fails, then with an
              error of the vocabulary.
 Called by    the controller of the objects; a program owns ``run``.
@@ -14,12 +15,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import structlog
+
 from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver
 from kubewright.driver.life.doubts import doubt_until
 from kubewright.driver.life.outcome import Ask, outcome
-from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
 
 
 class VmCalls:
@@ -32,6 +38,8 @@ class VmCalls:
         self._leading_since = clock.monotonic()
         self._seen: dict[str, VmSeen] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._consoles: dict[str, ConsoleSeen] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
 
     def seen(self, uid: str) -> VmSeen:
         """How it stands with the VM of the object with this uid."""
@@ -65,6 +73,27 @@ class VmCalls:
     def forget(self, uid: str) -> None:
         """The object is gone for good; what a call that still runs comes to is not kept."""
         self._seen.pop(uid, None)
+        self._consoles.pop(uid, None)
+
+    def console(self, uid: str) -> ConsoleSeen | None:
+        """How the console of its VM ended when it was read last; None: this process has not read it."""
+        return self._consoles.get(uid)
+
+    def read_console(self, key: Key, uid: str, read: Callable[[], Awaitable[str]]) -> None:
+        """Begin to read it; a second time while that lasts is ignored."""
+        if uid not in self._reading:
+            self._reading[uid] = asyncio.create_task(self._read(key, uid, read), name=f"console of {key}")
+
+    async def _read(self, key: Key, uid: str, read: Callable[[], Awaitable[str]]) -> None:
+        text = ""
+        try:
+            text = await read()
+        except KubewrightError as error:
+            log.debug("a console could not be read", object=str(key), why=str(error))
+        finally:
+            del self._reading[uid]
+        self._consoles[uid] = ConsoleSeen(self._clock.now(), text)
+        self._on_done(key)
 
     def start(self, key: Key, uid: str, verb: Verb, ask: Ask, *, inputs: str) -> None:
         """Begin a call; a second one while the first runs is ignored."""
@@ -91,12 +120,13 @@ class VmCalls:
 
     async def close(self) -> None:
         """Cancel what runs and wait for it; the next process asks the cloud again."""
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._reading.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         # A task that was cancelled before it started has not removed itself.
         self._tasks = {uid: task for uid, task in self._tasks.items() if not task.done()}
+        self._reading = {uid: task for uid, task in self._reading.items() if not task.done()}
 
     def __len__(self) -> int:
         return len(self._tasks)

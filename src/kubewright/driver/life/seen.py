@@ -72,5 +72,13 @@ class VmSeen:
         return self.error if self.verb is verb and not self.running else None
 
 
+@dataclass(frozen=True, slots=True)
+class ConsoleSeen:
+    """What a VM's console ended with at ``at``; ``text`` is empty where the driver could not show it."""
+
+    at: datetime
+    text: str = ""
+
+
 NOTHING = VmSeen()
 """Of a VM about which this process has made no call yet."""

@@ -7,6 +7,7 @@ Invariants.  No PUT. No step waits for a driver. Once the finalizer is off nothi
 Called by    ``reconciler.InfraMachines``.
 """
 
+from functools import partial
 from typing import Any, assert_never
 
 import structlog
@@ -20,7 +21,15 @@ from kubewright.infra.caches import Shared
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
-from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
+from kubewright.infra.machine.steps import (
+    AddFinalizer,
+    Call,
+    Plan,
+    ReadConsole,
+    Record,
+    RemoveFinalizer,
+    Step,
+)
 from kubewright.kube.contests import outside_of_a_pass
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
@@ -66,6 +75,8 @@ class Actor:
             case Record(found, place):
                 spec = {"providerID": found.provider_id, **({"failureDomain": place} if place else {})}
                 return await self._writer.patch(meta, {"spec": spec})
+            case ReadConsole():
+                self._read_console(seen)
             case RemoveFinalizer():
                 return await self._writer.remove_finalizer(meta)
             case _:
@@ -88,3 +99,9 @@ class Actor:
 
         start = self._calls.start  # the call outlives this pass, and may write
         outside_of_a_pass().run(start, key, machine.metadata.uid, verb, ask, inputs=seen.inputs)
+
+    def _read_console(self, seen: Seen) -> None:
+        machine, start = seen.machine, self._calls.read_console
+        key = Key(machine.namespace, machine.name)
+        read = partial(self._looker.read_console, machine)
+        outside_of_a_pass().run(start, key, machine.metadata.uid, read)

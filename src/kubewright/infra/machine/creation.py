@@ -11,10 +11,12 @@ Source       capi.md §3.2, §3.4.
 Called by    ``decide``.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
-from kubewright.api.cluster.conditions import ERROR, INFO, WARNING, false_condition, true_condition
+from kubewright.api.cluster.conditions import ERROR, INFO, TRUE, WARNING, false_condition, true_condition
 from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.conditions import condition_of
 from kubewright.api.infra.names import (
     CLOUD_OWNER_ANNOTATION,
     MACHINE_FINALIZER,
@@ -22,11 +24,12 @@ from kubewright.api.infra.names import (
     ConditionType,
     EventReason,
 )
-from kubewright.base.durations import time_left
+from kubewright.base.durations import format_duration, time_left
 from kubewright.base.plan import AT_ONCE, Awaited
+from kubewright.driver.answers import in_one_line, with_console
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.seen import Seen
-from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record
+from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, ReadConsole, Record
 from kubewright.infra.plan import Event
 from kubewright.infra.provision import new_cloud_owner
 from kubewright.wire.naming import machine_name_problem
@@ -140,6 +143,31 @@ def ensure_vm(seen: Seen) -> Plan | None:
     steps = (Call(vm.call),) if vm.call is not None else ()
     lasting = seen.settings.report_creation_after
     return Plan(steps, because=vm.because, report=report, lasting=lasting, awaits=vm.awaits)
+
+
+def await_node(seen: Seen) -> Plan | None:
+    """Report a VM that has become no Node in time, with the end of its console, and take that back when it
+    has. Whether the Machine is replaced its health check decides."""
+    conditions = seen.machine.status.conditions
+    ready = condition_of(conditions, ConditionType.VM_READY)
+    since = ready.last_transition_time if ready is not None and ready.status == TRUE else None
+    if not seen.complete or since is None:
+        return None
+    if seen.has_node:
+        told = condition_of(conditions, ConditionType.BOOTSTRAPPED)
+        joined = true_condition(ConditionType.BOOTSTRAPPED)
+        late = told is not None and told.status != TRUE
+        return Plan(because="its VM has become a Node", report=joined) if late else None
+    within = seen.settings.node_within
+    if (left := since + within - seen.now) > timedelta(0):
+        return replace(report_complete(seen), wake=left)
+    if seen.console is None or (again := seen.console.at + within - seen.now) <= timedelta(0):
+        return Plan((ReadConsole(),), because="no Node has come of its VM; its console is read")
+    message = f"no Node has come of its VM in {format_duration(within)}"
+    whole = with_console(f"{message}.", seen.console.text)
+    report = false_condition(ConditionType.BOOTSTRAPPED, ConditionReason.NODE_MISSING, WARNING, whole)
+    event = Event(EventReason.NODE_MISSING, in_one_line(whole), warning=True)
+    return Plan(wake=again, because=message, report=report, event=event)
 
 
 def report_complete(_seen: Seen) -> Plan:

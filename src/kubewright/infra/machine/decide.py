@@ -9,6 +9,7 @@ from kubewright.api.infra.names import MACHINE_FINALIZER
 from kubewright.base.plan import in_order
 from kubewright.infra.machine.creation import (
     add_finalizer,
+    await_node,
     ensure_vm,
     record_vm,
     refuse_invalid,
@@ -26,7 +27,7 @@ from kubewright.infra.machine.steps import Plan
 Decider = Callable[[Seen], Plan | None]
 LIVING: tuple[Decider, ...] = (
     wait_for_owner, respect_failure, wait_for_cluster, add_finalizer, record_vm, wait_for_infrastructure,
-    wait_for_data, refuse_invalid, ensure_vm, report_complete,
+    wait_for_data, refuse_invalid, ensure_vm, await_node, report_complete,
 )  # fmt: skip
 DELETING: tuple[Decider, ...] = (leave_to_original, delete_vm, remove_finalizer)
 

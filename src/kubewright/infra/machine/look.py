@@ -73,6 +73,7 @@ class Looker:
             source_missing=resolved.source_missing,
             data_problem=self._data(owner)[2],
             inputs=resolved.version,
+            console=self._calls.console(uid),
             doubt_until=self._calls.doubt_until(
                 uid,
                 created=created or machine.metadata.creation_timestamp,
@@ -99,6 +100,15 @@ class Looker:
         if problem:
             raise CannotTell(problem)
         return with_data(request, data, data_format, owner)
+
+    async def read_console(self, machine: KubewrightMachine) -> str:
+        """The end of what its VM wrote to its console.
+
+        Raises:
+            CannotTell: a Secret is gone since the machine was looked at.
+            DriverError: the driver cannot show it.
+        """
+        return await self._driver.console(self.request(machine, Verb.LOOK, machine.status.last_known_state))
 
     def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
         """By the Machine, or by the label where the Machine is gone or does not say it readably."""

@@ -111,7 +111,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
 
 
 def _owner_differs(change: Change[Machine]) -> bool:
-    """Whether something of a Machine changed that its VM depends on."""
+    """Whether something of a Machine changed that its VM depends on, or its Node has come."""
     before, after = change.before(), change.after()
     if before is None or after is None:
         return True
@@ -119,8 +119,15 @@ def _owner_differs(change: Change[Machine]) -> bool:
 
 
 def _of_the_vm(machine: Machine) -> tuple[object, ...]:
-    spec = machine.spec
-    return spec.bootstrap, spec.cluster_name, spec.failure_domain, spec.infrastructure_ref, spec.version
+    spec, joined = machine.spec, machine.status.node_ref is not None
+    return (
+        joined,
+        spec.bootstrap,
+        spec.cluster_name,
+        spec.failure_domain,
+        spec.infrastructure_ref,
+        spec.version,
+    )
 
 
 def _cluster_differs(change: Change[Cluster]) -> bool:

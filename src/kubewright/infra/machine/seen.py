@@ -13,7 +13,7 @@ from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineSta
 from kubewright.api.machine.names import force_deletion
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
-from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, VmSeen
 from kubewright.infra.settings import InfraSettings
 
 
@@ -31,6 +31,7 @@ class Seen:
     ``source_missing``  its KubewrightCluster, or the Secret with its credentials, is not there
     ``data_problem``  why there is no bootstrap data although the Machine names a Secret
     ``inputs``       a text that changes whenever what the driver is told changes
+    ``console``      how the console of its VM ended when this process read it last; None: it has not
     ``doubt_until``  until when a creation without an answer may still bring a VM
     """
 
@@ -47,6 +48,7 @@ class Seen:
     source_missing: bool = False
     data_problem: str = ""
     inputs: str = ""
+    console: ConsoleSeen | None = None
     doubt_until: datetime | None = None
 
     @property
@@ -64,6 +66,11 @@ class Seen:
         """Whether another program has written that this machine has failed for good; we never do."""
         status = self.machine.status
         return bool(status.failure_reason or status.failure_message)
+
+    @property
+    def has_node(self) -> bool:
+        """Whether its Machine has found a Node, or there is no Machine that could."""
+        return self.owner is None or self.owner.status.node_ref is not None
 
     @property
     def status(self) -> KubewrightMachineStatus:

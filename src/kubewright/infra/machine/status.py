@@ -23,7 +23,7 @@ def machine_status(seen: Seen, report: Condition | None, wall: datetime) -> Kube
     status = seen.status
     if report is None:
         return status
-    if report.status == TRUE:
+    if report.status == TRUE and report.type == ConditionType.VM_READY:
         status = _complete(seen, status)
     return structs.replace(
         status,

@@ -34,7 +34,12 @@ class RemoveFinalizer:
     """Take our finalizer off: nothing of this machine exists any more."""
 
 
-Step = AddFinalizer | Call | Record | RemoveFinalizer
+@dataclass(frozen=True, slots=True)
+class ReadConsole:
+    """Begin to read the console of its VM; the machine is enqueued again when that is done."""
+
+
+Step = AddFinalizer | Call | Record | ReadConsole | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)

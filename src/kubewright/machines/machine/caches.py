@@ -11,7 +11,7 @@ Called by    ``look``, ``requests``, ``reconciler``, ``durations``; ``machinecla
              ``cli.explain``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,8 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET,
 from kubewright.api.meta import integer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import Driver, VolumeSpec
+from kubewright.driver.contract import Driver, MachineRequest, VolumeSpec
+from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
@@ -201,8 +202,9 @@ class LookDeps:
     """What a look at a machine needs.
 
     ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
-    process works on. ``volume_ids`` asks the driver for the ids of a volume; None: there is none to ask.
-    ``one_clock``: the server of the machines is in this process (``kube.client.Client.one_clock``).
+    process works on. ``volume_ids`` asks the driver for the ids of a volume, ``console`` for the end of what
+    a VM wrote to its console; None: there is none to ask. ``one_clock``: the server of the machines is in
+    this process (``kube.client.Client.one_clock``).
     """
 
     target: Client
@@ -211,6 +213,7 @@ class LookDeps:
     settings: MachineSettings
     shard: Shard = WHOLE
     volume_ids: VolumeIds | None = None
+    console: Callable[[MachineRequest], Awaitable[str]] | None = None
     one_clock: bool = False
 
 
@@ -229,7 +232,7 @@ class Shared(LookDeps):
     removals: Removals
 
 
-def shared_of(environment: Environment, driver: Driver, settings: MachineSettings) -> Shared:
+def shared_of(environment: Environment, driver: RoutedDriver, settings: MachineSettings) -> Shared:
     """What they share, in the one cluster that all machines of this API join."""
     control, target = environment.control, environment.targets.get(NAMELESS)
     caches = Caches(control.caches, target.caches, settings)
@@ -246,6 +249,7 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
         shard=environment.shard,
         one_clock=control.client.one_clock,
         volume_ids=lambda volume: driver.volume_ids([VolumeSpec(volume.name, volume.spec)]),
+        console=driver.console,
     )
 
 

@@ -28,6 +28,7 @@ from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import EventReason, NodeConditionType, OperationState, OperationType, Phase
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
+from kubewright.driver.answers import in_one_line
 from kubewright.machines.machine import capacity, node_marks, states
 from kubewright.machines.machine.creation import vm_incomplete
 from kubewright.machines.machine.replacements import held_by
@@ -121,8 +122,9 @@ _WARNINGS: Mapping[Phase, EventReason] = {
 def _tells(report: Report, wake: timedelta | None, because: str = "") -> Plan:
     """The plan that writes a report, with its warning event."""
     reason = _WARNINGS.get(report.phase)
-    warning = (reason, report.description) if reason is not None else None
-    return Plan(wake=wake, because=because or report.description, report=report, warning=warning)
+    told = in_one_line(report.description)
+    warning = (reason, told) if reason is not None else None
+    return Plan(wake=wake, because=because or told, report=report, warning=warning)
 
 
 def _decide_phase(seen: Seen) -> Plan:

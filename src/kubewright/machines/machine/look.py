@@ -21,6 +21,8 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
+from kubewright.driver.contract import MachineRequest
+from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
@@ -76,6 +78,7 @@ class Looker:
         self._caches = deps.caches
         self._target = deps.target
         self._volume_ids = deps.volume_ids
+        self._console = deps.console
         self._clock = deps.clock
         self._one_clock = deps.one_clock
         self._shard = deps.shard
@@ -138,6 +141,20 @@ class Looker:
         if node is not None and not belongs(node, machine):
             node = seen.node
         return replace(seen, node=node, health=self._health_of(machine, node))
+
+    async def with_console(self, seen: Seen) -> Seen:
+        """The same machine, with the end of its VM's console: it is given up, and why its boot failed stands
+        nowhere else. The driver has seconds for that (``driver.guard``); one that cannot answer is not asked
+        again."""
+        found = self._caches.class_of(seen.machine)
+        known = found.machine_class is not None and found.can_call and bool(seen.machine.spec.provider_id)
+        if self._console is None or found.machine_class is None or not known:
+            return seen
+        try:
+            end = await self._console(MachineRequest(seen.machine, found.machine_class, found.secret))
+        except DriverError:
+            return seen
+        return replace(seen, console=end)
 
     def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
         """The notes on a machine, to read and to write. A deletion has notes of its own. Those of a machine

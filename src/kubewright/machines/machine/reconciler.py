@@ -96,6 +96,8 @@ class Machines:
                     raise
                 problem = f"The API server refused to show the node: {error.message}"
                 return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(delays.REFUSED))
+            if _fails(decide(seen)):
+                seen = await self._looker.with_console(seen)
             plan = decide(seen)
         planned(plan)
         result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))

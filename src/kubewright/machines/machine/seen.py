@@ -107,6 +107,7 @@ class Seen:
     ``watching_since``  since when this process sees nodes at all; None: it has no watch (``cli.explain``)
     ``unreachable``  which cluster has not been seen for long; empty if none
     ``refused``      writes that an API server refused, or did not answer, not long ago
+    ``console``      the end of what its VM wrote to its console; read only before the machine is given up
     ``unread``       why node or pods could not be looked at; None if they could, or need not
     """
 
@@ -137,6 +138,7 @@ class Seen:
     watching_since: datetime | None = None
     unreachable: str = ""
     refused: tuple[Refused, ...] = ()
+    console: str = ""
     unread: Unread | None = None
 
     @property

@@ -11,7 +11,7 @@ Called by    ``creation``, ``health``, ``in_place``, ``deletion``; ``tools/machi
              as docs/reference/machine-phases.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
+from kubewright.driver.answers import with_console
 from kubewright.driver.errors import Code
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Report
@@ -142,6 +143,9 @@ TABLE: tuple[Row, ...] = (
 )  # fmt: skip
 """The last sentence of a deletion's text names its step: MCM goes on from there (``deletion``)."""
 
+GIVEN_UP = (Finding.NOT_JOINED, Finding.HEALTH_TIMEOUT)
+"""What is found of a machine whose VM is there, and may say why."""
+
 _ROWS = {(phase, row.finding): row for row in TABLE for phase in row.phases}
 
 
@@ -164,7 +168,7 @@ def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Repo
         text: what the driver, a server or a rule says, for rows that repeat it.
         code: the error code that goes with the text.
     """
-    return row(seen.phase, finding).report(
+    made = row(seen.phase, finding).report(
         text,
         code,
         machine=seen.machine.metadata.name,
@@ -175,3 +179,6 @@ def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Repo
         health_timeout=format_duration(seen.health_timeout),
         in_place_update_timeout=format_duration(seen.in_place_update_timeout),
     )
+    if finding not in GIVEN_UP:
+        return made
+    return replace(made, description=with_console(made.description, seen.console))

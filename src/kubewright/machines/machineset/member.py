@@ -19,6 +19,7 @@ from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
+from kubewright.driver.answers import without_console
 from kubewright.driver.errors import REFUSALS, Code
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
@@ -266,9 +267,10 @@ def _failure_summary(machine: Machine) -> MachineSummary | None:
     if current.phase == Phase.FAILED and current.preserve_expiry_time is not None:
         return None
     owner = machine.metadata.controller
+    first, _ = without_console(operation.description)  # a set has many machines
     return MachineSummary(
         name=machine.metadata.name,
         provider_id=machine.spec.provider_id,
-        last_operation=operation,
+        last_operation=structs.replace(operation, description=first),
         owner_ref=owner.name if owner else "",
     )

@@ -5,6 +5,8 @@ Theory.      The machine's uid is the owner of its VM, and name and owner find i
              call that was cancelled leaves half a VM, and two calls make one. A VM whose QEMU has ended is
              off and still there, as at any cloud: its node falls silent, and the machine's owner decides. An
              id alone reaches no VM of another namespace: who may write a Machine may write any provider id.
+             A VM whose record cannot be read may be that of any machine of its name: it is neither shown,
+             deleted nor made a second time, but the error says so (``DataLoss``), and no list is complete.
 Invariants.  Memory that was promised to a VM under way counts as taken. ``delete`` returns when the process
              is gone.
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
@@ -20,6 +22,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
+from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host
@@ -27,7 +30,7 @@ from kubewright.providers.qemu.endpoints import PORT, Balancers, Known
 from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
-from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, new_id, provider_id
+from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, may_be_of, new_id, provider_id
 from kubewright.wire.naming import machine_name_problem
 
 TEND_SECONDS = 10.0
@@ -51,15 +54,16 @@ class QemuDriver:
         self._clock, self._options = settings.clock, options
         self._machine = Machine(options)
         self._bridge = Bridge(options) if options.network == "bridge" else None
-        self._images = Images(options.folders(folder), folder / "fetched", options.prefixes, settings.clock)
         self._vms = Vms(folder / "vms", settings.clock, self._bridge)
+        own, kept = options.folders(folder), folder / "fetched"
+        self._images = Images(own, kept, options.prefixes, settings.clock, in_use=self._vms.overlaid)
         self._balancers = self._of_endpoints(folder / "endpoints", self._bridge)
         self._kept = folder / "fetched"
         self._opening = Shared(self._opened)
         self._making: dict[Owner, tuple[int, asyncio.Task[Running]]] = {}
         """Creations under way, and the memory that each was promised."""
         self._promised: set[str] = set()
-        """Addresses of VMs that are being made."""
+        """Addresses of VMs that are being made, and their MAC addresses."""
         self._starts = asyncio.Semaphore(STARTS)
         self._closing = False
 
@@ -80,6 +84,7 @@ class QemuDriver:
             found = self._of(owner)
         if found is not None:
             return _instance(found)
+        self._refuse_unreadable(request)
         if owner not in self._making:
             self._refuse_too_many(spec)
             task = asyncio.create_task(self._make(request, spec))
@@ -92,21 +97,17 @@ class QemuDriver:
 
     async def delete(self, request: MachineRequest) -> None:
         await self._open()
-        await self._made(_owner(request))
-        if (found := self._asked_for(request)) is None:
-            raise NotFound(f"there is no VM of machine {request.name}")
-        await self._remove(found)
+        await self._remove(await self._found(request))
 
     async def status(self, request: MachineRequest) -> Instance:
         await self._open()
-        await self._made(_owner(request))
-        if (found := self._asked_for(request)) is None:
-            raise NotFound(f"there is no VM of machine {request.name}")
-        return _instance(found)
+        return _instance(await self._found(request))
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         await self._open()
         meta, spec = request.machine_class.metadata, _spec_of(request)
+        if broken := next(iter(self._vms.unreadable.values()), None):
+            raise broken.error()
         return [
             _instance(each)
             for each in self._vms.all.values()
@@ -130,6 +131,13 @@ class QemuDriver:
                 f"providerSpec: image: the administrator does not let {spec.url} be fetched "
                 "(driver option imageUrls)"
             )
+
+    async def console(self, request: MachineRequest) -> str:
+        """The end of what the guest wrote to its first serial port (``contract.Consoles``)."""
+        await self._open()
+        found = await self._found(request)
+        lines = await asyncio.to_thread(record.last_lines, found.folder)
+        return "\n".join([*lines, *([f"the VM is off: {found.ended}"] if found.ended else [])])
 
     async def host_address(self) -> str:
         """The first address of the bridge (``contract.Local``)."""
@@ -205,7 +213,7 @@ class QemuDriver:
                 qemu_img = self._machine.path_of("qemu-img")
                 made = await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
             finally:
-                self._promised.discard(guest.address.partition("/")[0])
+                self._promised -= {guest.address.partition("/")[0], command.mac_of(guest.id)}
         await self._follow(made)
         return made
 
@@ -227,7 +235,8 @@ class QemuDriver:
 
     def _addresses(self) -> Sequence[str]:
         """Those that VMs have, or are promised."""
-        return [*self._promised, *(each.vm.address for each in self._vms.all.values())]
+        aside = (each.address for each in self._vms.unreadable.values())
+        return [*self._promised, *aside, *(each.vm.address for each in self._vms.all.values())]
 
     def _vm(self, request: MachineRequest, spec: QemuSpec, host: Host, guest: Guest) -> Vm:
         boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
@@ -248,14 +257,17 @@ class QemuDriver:
         )
 
     async def _guest(self, request: MachineRequest) -> Guest:
-        """What the guest is told; its address is promised to it from here on."""
-        vm_id = new_id(request.name)
+        """What the guest is told; its addresses are promised to it from here on."""
+        if self._bridge is not None:
+            await self._bridge.open()
+        macs = {*self._promised, *map(command.mac_of, (*self._vms.all, *self._vms.unreadable))}
+        vm_id = new_id(request.name, macs)
         data = request.secret.data.get("userData", b"")
         ignition = command.is_ignition(data, request.data_format)
         guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
+        self._promised.add(command.mac_of(vm_id))
         if self._bridge is None:
             return guest
-        await self._bridge.open()
         endpoints = self._balancers.addresses if self._balancers is not None else ()
         address = self._bridge.free((*self._addresses(), *endpoints))
         self._promised.add(address)
@@ -272,7 +284,7 @@ class QemuDriver:
             await asyncio.wait([self._making[owner][1]])
 
     def _refuse_too_many(self, spec: QemuSpec) -> None:
-        count = len(self._vms.all) + len(self._making)
+        count = len(self._vms.all) + len(self._vms.unreadable) + len(self._making)
         if count >= self._options.vms:
             raise Exhausted(
                 f"this machine has {count} VMs, and may have {self._options.vms} (driver option vms)"
@@ -282,6 +294,7 @@ class QemuDriver:
         running = [each.vm for each in self._vms.all.values() if not each.ended]
         taken = sum(vm.memory + command.OVERHEAD[vm.accelerator] for vm in running)
         taken += sum(memory for memory, _ in self._making.values())
+        taken += sum(each.memory for each in self._vms.unreadable.values())
         wanted = _most_memory(spec)
         if taken + wanted > most or wanted > available:
             raise Exhausted(
@@ -289,6 +302,25 @@ class QemuDriver:
                 f"the {most // MIB} MiB that they may have here (driver option memory), and "
                 f"{available // MIB} MiB are free"
             )
+
+    async def _found(self, request: MachineRequest) -> Running:
+        """The VM that is asked for, once its creation has ended, if one is under way.
+
+        Raises:
+            NotFound: there is none.
+            DriverError: there may be one, whose record cannot be read (``DataLoss``).
+        """
+        await self._made(_owner(request))
+        if (found := self._asked_for(request)) is None:
+            self._refuse_unreadable(request)
+            raise NotFound(f"there is no VM of machine {request.name}")
+        return found
+
+    def _refuse_unreadable(self, request: MachineRequest) -> None:
+        for vm_id, each in self._vms.unreadable.items():
+            own = provider_id(self._options.site, vm_id)
+            if request.provider_id == own if request.provider_id else may_be_of(vm_id, request.name):
+                raise each.error()
 
     def _of(self, owner: Owner) -> Running | None:
         for each in self._vms.all.values():

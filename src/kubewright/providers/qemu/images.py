@@ -6,10 +6,13 @@ Theory.      An image is a backing file that no VM writes to; each VM has an ove
              the machine as a part of itself, which its VM could then read: the header is read here, before
              any program opens the image, and one that refers to another file is refused. Fetching takes
              minutes, and a driver's call may not: it goes on by itself, and a call that needs the image says
-             how far it is. What was fetched lies under its own hash, so two classes share it.
+             how far it is. What was fetched lies under its own hash, so two classes share it. It is kept
+             until the room is needed for another image: then those go that no VM's disk is an overlay of,
+             the ones that were used longest ago first.
 Invariants.  Only from addresses that the administrator allows, redirects included; never more than
              ``LARGEST`` bytes of one image or ``KEPT`` of all. Nothing stands under a hash that it does not
-             have. A fetch that failed is begun again after ``AGAIN`` seconds at the soonest.
+             have. A fetch that failed is begun again after ``AGAIN`` seconds at the soonest. No image goes
+             that a VM needs, or that a VM may just be made of.
 Source       the header of qcow2: QEMU's docs/interop/qcow2.txt, versions 2 and 3.
 Called by    ``driver``.
 """
@@ -18,31 +21,39 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 import aiohttp
+import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument
-from kubewright.providers.qemu.spec import GIB, LARGEST_DISK, MIB, QemuSpec
+from kubewright.providers.qemu.spec import GIB, LARGEST_DISK, LEAST_FREE, MIB, QemuSpec
+
+log = structlog.get_logger(__name__)
 
 LARGEST, KEPT = 16 * GIB, 128 * GIB
 AGAIN = 60.0
 CONNECT_SECONDS, SILENT_SECONDS = 30.0, 60.0
 FETCH_SECONDS = 4 * 3600.0
 """How long the fetch of one image may take at the most."""
-FETCHES = 4
-"""Images that are fetched at one time."""
+FETCHES, WAITING = 4, 64
+"""Images that are fetched at one time, and those that are fetched or wait for that or for another try."""
+JUST_USED = 3600.0
+"""Seconds after its last use in which an image does not go: a VM may be in the making of it."""
 ELSEWHERE = re.compile(r"[\x00-\x1f\x7f\\]|/\.\.?([/?#]|\Z)")
 """In a URL: what is taken out of it, or leads out of its folder, before it is asked for."""
 PIECE = 4 * MIB
 REDIRECTS = 5
 MAGIC = b"QFI\xfb"
+MOST_PATH = 1023
+"""Bytes of a backing file's name, by the format."""
 DATA_FILE = 1 << 2
 """Among the incompatible features of a qcow2 file: its content lies in another file."""
 
@@ -103,6 +114,7 @@ class Images:
     ``folders``   the administrator's
     ``kept``      where fetched images lie
     ``prefixes``  what a URL may begin with
+    ``in_use``    the names of those fetched images that VMs have overlays of; it is asked in a thread
     """
 
     folders: Sequence[Path]
@@ -110,6 +122,7 @@ class Images:
     prefixes: Sequence[str]
     clock: Clock
     get: Get = over_http
+    in_use: Callable[[], Set[str]] = frozenset
     _fetches: dict[str, _Fetch] = field(default_factory=dict)
     _hashes: dict[tuple[int, ...], str] = field(default_factory=dict)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FETCHES))
@@ -127,6 +140,7 @@ class Images:
                 path.unlink(missing_ok=True)  # as a power failure may leave it
             if not path.exists():
                 raise self._fetching(spec)
+            await asyncio.to_thread(_used_at, path, self.clock.now().timestamp())
         else:
             path = self.named(spec.image)
             await self._compare(path, spec)
@@ -188,6 +202,8 @@ class Images:
             old = [key for key, each in self._fetches.items() if each.failed and now >= each.at + AGAIN]
             for key in old:
                 del self._fetches[key]
+            if found is None and len(self._fetches) >= WAITING:
+                return DriverError.of(Code.Unavailable, f"{WAITING} other images wait to be fetched already")
             found = self._fetches[spec.sha256] = _Fetch()
             found.task = asyncio.create_task(self._fetch(spec.url, spec.sha256, found))
         far = f"{found.done / MIB:.0f} MiB" + (f" of {found.total / MIB:.0f}" if found.total else "")
@@ -216,7 +232,6 @@ class Images:
 
     async def _download(self, url: str, part: Path, fetch: _Fetch) -> str:
         """The sha256 of what came."""
-        room = KEPT - sum(each.stat().st_size for each in self.kept.iterdir())
         for _ in range(REDIRECTS):
             async with self.get(url) as answer:
                 if answer.status in (301, 302, 303, 307, 308):
@@ -229,8 +244,64 @@ class Images:
                 if answer.status != 200:
                     raise DriverError.of(Code.Unavailable, f"{url} answers with status {answer.status}")
                 fetch.total = answer.length
+                room = await asyncio.to_thread(self._room, min(answer.length or LARGEST, LARGEST))
                 return await _written(answer, part, min(LARGEST, room), fetch)
         raise DriverError.of(Code.Unavailable, f"{url}: more than {REDIRECTS} redirects")
+
+    def _room(self, wanted: int) -> int:
+        """How many bytes there are for a further image, after others have gone for it."""
+        files = [(each.name, each.stat()) for each in self.kept.iterdir()]
+        there = [Kept(name, state.st_size, state.st_atime) for name, state in files]
+        free = min(KEPT - sum(each.size for each in there), shutil.disk_usage(self.kept).free - LEAST_FREE)
+        before = self.clock.now().timestamp() - JUST_USED
+        for each in to_evict(there, self.in_use(), wanted - free, before):
+            log.info("an image that no VM needs goes for another", image=each.name, bytes=each.size)
+            (self.kept / each.name).unlink(missing_ok=True)
+            free += each.size
+        return max(free, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A fetched image: ``size`` in bytes, and when it was ``used`` last, in seconds since the epoch."""
+
+    name: str
+    size: int
+    used: float
+
+
+def to_evict(there: Iterable[Kept], in_use: Set[str], bytes_wanted: int, before: float) -> list[Kept]:
+    """Which of the images go for so many bytes: no more than are needed for that, and none that is in use or
+    was used since ``before``. Pure."""
+    unused = [each for each in there if each.name not in in_use and each.used < before]
+    may_go = [each for each in unused if _is_hash(each.name)]
+    going: list[Kept] = []
+    for each in sorted(may_go, key=lambda one: one.used):
+        if sum(one.size for one in going) >= bytes_wanted:
+            break
+        going.append(each)
+    return going
+
+
+def _is_hash(name: str) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", name) is not None
+
+
+def _used_at(path: Path, now: float) -> None:
+    """Write down that it was used; its content's time stays, by which its hash is known."""
+    with suppress(OSError):
+        os.utime(path, ns=(int(now * 1e9), path.stat().st_mtime_ns))
+
+
+def backing_of(disk: Path) -> str:
+    """The image of which a VM's disk is an overlay: its path; empty if it is none, or cannot be read."""
+    with suppress(OSError, struct.error), disk.open("rb") as file:
+        head = file.read(104)
+        if head.startswith(MAGIC):
+            offset, length = struct.unpack_from(">QI", head, 8)
+            file.seek(offset)
+            return file.read(min(length, MOST_PATH)).decode(errors="replace") if offset else ""
+    return ""
 
 
 async def _written(answer: Answer, part: Path, most: int, fetch: _Fetch) -> str:

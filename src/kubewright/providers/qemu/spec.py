@@ -29,6 +29,8 @@ from kubewright.wire.quantity import parse as parse_quantity
 SCHEME = "qemu"
 MIB, GIB = 1024**2, 1024**3
 SMALLEST_MEMORY, LARGEST_MEMORY = 32 * MIB, 1024 * GIB
+LEAST_FREE = 1024 * MIB
+"""Bytes that have to be free on the disk for a further VM or image."""
 SMALLEST_DISK, LARGEST_DISK = MIB, 16 * 1024 * GIB
 IMAGE_NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}"
 URL_CHARS = 2048

@@ -7,6 +7,8 @@ Theory.      A folder ``vms/<id>`` holds all of a VM: ``vm.json``, its record he
              ran in it, and it is removed. A folder that is to be removed gets another name first, so that
              half a VM is never taken for one. A VM whose process has ended stays, as a machine that is off:
              what becomes of it its owner decides. After a reboot of this machine its VMs are switched on.
+             A record that cannot be read is one VM's misfortune: its folder and its process stay as they are,
+             what asks for a VM that this may be is told so, and it is read again all the time.
              QEMU is asked by QMP, on a socket in the folder: a JSON line for each command and each answer,
              one client at a time.
 Invariants.  A process of a VM ends before its folder goes. No other user may enter the folders (0700): a seed
@@ -26,7 +28,7 @@ import re
 import secrets
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +46,8 @@ from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.host import said_by
-from kubewright.providers.qemu.images import Image
-from kubewright.providers.qemu.spec import MIB, SCHEME, QemuSpec
+from kubewright.providers.qemu.images import Image, backing_of
+from kubewright.providers.qemu.spec import LEAST_FREE, MIB, SCHEME, QemuSpec
 
 RECORD, LOCK, GOING = "vm.json", "lock", ".going-"
 START_SECONDS, END_SECONDS = 30.0, 5.0
@@ -53,8 +55,6 @@ START_SECONDS, END_SECONDS = 30.0, 5.0
 ANSWER_SECONDS = 5.0
 LINE_BYTES = 256 * 1024
 """How long QEMU may take to answer, and the longest line of it."""
-LEAST_FREE = 1024 * MIB
-"""Bytes that have to be free on the disk for a further VM."""
 STARTS = 4
 """VMs that are made or switched on at one time."""
 STOPPED = "io-error"
@@ -101,6 +101,26 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What is left of the record of a VM: its ``address``, which is taken, and bytes of ``memory``.
+    ``problem``: what is wrong, and what to do."""
+
+    problem: str
+    address: str = ""
+    memory: int = 0
+
+    def error(self) -> DriverError:
+        return DriverError.of(Code.DataLoss, self.problem)
+
+
+def unreadable(content: str, problem: str) -> Unreadable:
+    """What can be made out of a record that is none. Pure."""
+    address = re.search(r'"address":\s*"([0-9.]{7,15})"', content)
+    memory = re.search(r'"memory":\s*([0-9]{1,15})', content)
+    return Unreadable(problem, address[1] if address else "", int(memory[1]) if memory else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """All that a new VM is made of. ``qemu_img``: where that program is; ``variables``: the file with UEFI's,
     or empty."""
@@ -119,6 +139,8 @@ class Vms:
     def __init__(self, root: Path, clock: Clock, bridge: Bridge | None = None) -> None:
         self._root, self._clock, self._bridge = root, clock, bridge
         self._all: dict[str, Running] = {}
+        self.unreadable: dict[str, Unreadable] = {}
+        """VMs of whose record no more is known, by their ids."""
         self._lock: BinaryIO | None = None
         self._starts = asyncio.Semaphore(STARTS)
         self._on_bridge = 0
@@ -133,7 +155,7 @@ class Vms:
         """Take the folder, find the VMs in it and switch on those that a reboot has switched off.
 
         Raises:
-            InvalidInput: another process works on it, or a record cannot be read.
+            InvalidInput: another process works on it.
         """
         try:
             found = await asyncio.to_thread(self._found)
@@ -142,6 +164,11 @@ class Vms:
             raise
         self._all.update((running.vm.id, running) for running, _ in found)
         await asyncio.gather(*(self._resume(*each) for each in found))
+
+    def overlaid(self) -> frozenset[str]:
+        """The names of the images that disks of VMs are overlays of."""
+        disks = self._root.glob(f"*/{command.DISK}")
+        return frozenset(Path(image).name for disk in disks if (image := backing_of(disk)))
 
     async def close(self) -> None:
         """Leave the VMs running, but for those that are being removed."""
@@ -196,6 +223,9 @@ class Vms:
         that QEMU has stopped because the disk was full, once there is room. Put them on the bridge again
         where that was deleted."""
         await self._tend_bridge()
+        for found in await asyncio.to_thread(self._readable_again):
+            self._all[found[0].vm.id] = found[0]
+            await self._resume(*found)
         for running in [each for each in self._all.values() if not each.ended]:
             with suppress(OSError):
                 await asyncio.to_thread(record.rotate_output, running.folder)
@@ -358,9 +388,17 @@ class Vms:
                 continue
             if folder.name.startswith(GOING) or not (folder / RECORD).exists():
                 self._clear(folder)
-            else:
-                found.append(self._read(folder))
+            elif (read := self._read(folder)) is not None:
+                found.append(read)
         return found
+
+    def _readable_again(self) -> list[tuple[Running, bool]]:
+        """Those that have been put right, or whose folder is gone."""
+        folders = [self._root / each for each in list(self.unreadable)]
+        for folder in folders:
+            if not folder.exists():
+                del self.unreadable[folder.name]
+        return [read for each in folders if each.exists() and (read := self._read(each)) is not None]
 
     def _take(self) -> None:
         self._lock = (self._root / LOCK).open("ab")
@@ -375,14 +413,19 @@ class Vms:
             self._lock.close()
             self._lock = None
 
-    def _read(self, folder: Path) -> tuple[Running, bool]:
+    def _read(self, folder: Path) -> tuple[Running, bool] | None:
+        content = b""
         try:
-            vm = msgspec.json.decode((folder / RECORD).read_bytes(), type=Vm)
+            content = (folder / RECORD).read_bytes()
+            vm = msgspec.json.decode(content, type=Vm)
         except (OSError, msgspec.DecodeError) as error:
-            raise InvalidInput(
-                f"{folder / RECORD} cannot be read ({error}); put it right, or end its VM and remove the "
-                "folder"
-            ) from None
+            remedy = "put it right, or end its VM and remove the folder"
+            told = f"{folder / RECORD} cannot be read ({error}); {remedy}"
+            if folder.name not in self.unreadable:
+                log.warning("a VM is set aside", vm=folder.name, why=told)
+            self.unreadable[folder.name] = unreadable(content.decode(errors="replace"), told)
+            return None
+        self.unreadable.pop(folder.name, None)
         known, there = record.read(folder), linux.find(folder)
         if there is not None:
             return Running(vm, folder, there[0]), False
@@ -411,9 +454,23 @@ def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:
     return made.getvalue()
 
 
-def new_id(name: str) -> str:
-    """A VM's id, which no other one had before."""
-    return f"{name}-{secrets.token_hex(4)}"
+def new_id(name: str, macs: Collection[str] = ()) -> str:
+    """A VM's id, which no other one had before, and whose MAC address is none of these: those have only 24
+    bits of their own.
+
+    Raises:
+        Exhausted: a hundred tries found none.
+    """
+    for _ in range(100):
+        made = f"{name}-{secrets.token_hex(4)}"
+        if command.mac_of(made) not in macs:
+            return made
+    raise Exhausted("no MAC address is left for a further VM")
+
+
+def may_be_of(vm_id: str, name: str) -> bool:
+    """Whether a VM of this id may be that of a machine of this name."""
+    return vm_id.rpartition("-")[0] == name
 
 
 def provider_id(site: str, vm_id: str) -> str:

@@ -24,12 +24,8 @@ from kubewright.replicas.objects import S
 from kubewright.replicas.set.look import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
 from kubewright.replicas.set.policy import SetPolicy
-from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
+from kubewright.wire.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from kubewright.wire.gvk import Key
-
-NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Cause of a refusal that will not change: the namespace is being deleted, and the set with it. It is no
-failure to tell users of."""
 
 
 @dataclass(slots=True)
@@ -107,8 +103,5 @@ async def create(creation: Creation[S], names: Sequence[str], reporter: Reporter
 
 
 def _is_no_failure(error: KubewrightError) -> bool:
-    if isinstance(error, AlreadyExists):
-        return True
-    return isinstance(error, ApiError) and any(
-        cause.get("reason") == NAMESPACE_TERMINATING for cause in error.causes
-    )
+    """Nothing to tell users of: the name is taken, or the namespace goes, and the set with it."""
+    return isinstance(error, AlreadyExists) or (isinstance(error, Forbidden) and error.namespace_ends)

@@ -12,7 +12,16 @@
 
 from kubewright.testing.real_kubernetes.binaries import Binaries, NoKubernetes, find
 from kubewright.testing.real_kubernetes.cluster import RealKubernetes
-from kubewright.testing.real_kubernetes.commands import Options
+from kubewright.testing.real_kubernetes.commands import FOR_KUBELETS, Options
 from kubewright.testing.real_kubernetes.process import Keeper, NotReady
 
-__all__ = ["Binaries", "RealKubernetes", "Keeper", "NoKubernetes", "NotReady", "Options", "find"]
+__all__ = [
+    "FOR_KUBELETS",
+    "Binaries",
+    "Keeper",
+    "NoKubernetes",
+    "NotReady",
+    "Options",
+    "RealKubernetes",
+    "find",
+]

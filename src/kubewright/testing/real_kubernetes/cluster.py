@@ -130,6 +130,7 @@ class RealKubernetes:
         server = self._keys.server
         files = {
             "ca.crt": self._keys.authority,
+            "ca.key": self._keys.signer.key,
             "server.crt": server.certificate,
             "server.key": server.key,
             "admin.kubeconfig": render(self.url, self._keys.authority, self._keys.admin),
@@ -137,7 +138,6 @@ class RealKubernetes:
         }
         if self._options.reached_at:
             client = self._keys.issue(*KUBELETS_CLIENT)
-            files |= {"ca.key": self._keys.signer.key}
             files |= {"kubelets.crt": client.certificate, "kubelets.key": client.key}
         for name, content in files.items():
             write_private(self.folder / name, content)

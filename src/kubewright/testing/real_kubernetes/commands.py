@@ -31,16 +31,17 @@ CONTROLLERS = (
 )
 """What our controllers meet in a cluster; nothing that needs a cloud, a disk or a scheduler."""
 
-OF_NODES = (
+FOR_KUBELETS = (
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
     "endpointslice-controller",
     "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
     "token-cleaner-controller",
 )
-"""What real kubelets need besides."""
+"""What a kubelet needs that joins."""
 
 Command = list[str | Path]
 
@@ -134,7 +135,7 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--authorization-kubeconfig={folder / 'manager.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={ports.manager}",
-        f"--controllers={','.join((*options.controllers, *(OF_NODES if options.reached_at else ())))}",
+        f"--controllers={','.join((*options.controllers, *(FOR_KUBELETS if options.reached_at else ())))}",
         "--leader-elect=false",
         "--node-monitor-period=1s",
         f"--node-monitor-grace-period={options.node_grace_seconds}s",
@@ -144,12 +145,6 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--kube-api-burst={options.rates[1]}",
         f"--root-ca-file={folder / 'ca.crt'}",
         f"--service-account-private-key-file={folder / 'server.key'}",
-        *(_signing(folder) if options.reached_at else ()),
-    ]
-
-
-def _signing(folder: Path) -> Command:
-    return [
         f"--cluster-signing-cert-file={folder / 'ca.crt'}",
         f"--cluster-signing-key-file={folder / 'ca.key'}",
     ]

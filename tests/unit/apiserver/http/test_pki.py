@@ -110,16 +110,15 @@ async def test_certificates_that_expire_soon_are_renewed(tmp_path: Path, years: 
     assert has_signed(Identity(later.authority, b""), later.server)
 
 
-async def test_a_new_name_renews_the_server_only(
-    clock: LoopClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, names = pki.in_folder(tmp_path, clock), pki.NAMES
-    monkeypatch.setattr(pki, "NAMES", (*names, "10.0.0.7"))
-    more = pki.in_folder(tmp_path, clock)
-    assert "10.0.0.7" in more.server.names()
-    assert (more.authority, more.admin) == (first.authority, first.admin)
-    monkeypatch.setattr(pki, "NAMES", names)
-    assert pki.in_folder(tmp_path, clock).server == more.server  # a name too many does no harm
+async def test_other_names_renew_the_server_only(clock: LoopClock, tmp_path: Path) -> None:
+    first = pki.in_folder(tmp_path, clock)
+    more = pki.in_folder(tmp_path, clock, names=("10.0.0.7",))
+    assert more.server.names() == {*pki.NAMES, "10.0.0.7"}
+    assert pki.in_folder(tmp_path, clock, names=("127.0.0.1", "10.0.0.7")).server == more.server
+    fewer = pki.in_folder(tmp_path, clock)
+    assert fewer.server.names() == set(pki.NAMES)
+    for each in (more, fewer):
+        assert (each.authority, each.admin) == (first.authority, first.admin)
 
 
 async def test_a_lost_authority_takes_its_identities_with_it(clock: LoopClock, tmp_path: Path) -> None:

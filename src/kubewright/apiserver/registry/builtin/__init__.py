@@ -4,6 +4,7 @@ Map.    kinds       the table: names, scope, subresources
         columns     what ``kubectl get`` prints; ``cells/`` computes it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
+        signing_requests  requests for certificates: their writers and rules
         stored      kinds on which nothing here acts: their defaults, rules and warnings
         selectable  the values that field selectors may ask for
         events, autoscalers   kinds whose objects are served in two shapes
@@ -12,8 +13,9 @@ Theory. Workloads that have no controller here are stored for the clients that r
         warning, so that a user who applies one does not wait for Pods that are never created.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import (
@@ -23,6 +25,7 @@ from kubewright.apiserver.registry.builtin import (
     events,
     prepare,
     selectable,
+    signing_requests,
     stored,
 )
 from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
@@ -46,6 +49,14 @@ _MIRRORS = {
     "autoscaling.v1.HorizontalPodAutoscaler": autoscalers.MIRROR,
 }
 """The kinds that are stored in the shape of another."""
+
+_PARTED: Mapping[str, Any] = {
+    "certificates.v1.CertificateSigningRequest": {
+        "requested_by": signing_requests.requested_by,
+        "parts": signing_requests.PARTS,
+    }
+}
+"""The kinds that several sorts of users write, each through an endpoint of its own."""
 
 _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
 
@@ -83,6 +94,7 @@ def served(row: Row) -> ServedKind:
         warn=_advice(row.definition),
         fields=selectable.of(row.definition),
         indexed=selectable.indexed(row.definition),
+        **_PARTED.get(row.definition, {}),
         grace_seconds=prepare.grace_seconds if row.kind == "Pod" else None,
         **mirrored,
     )

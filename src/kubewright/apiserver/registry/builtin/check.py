@@ -7,7 +7,7 @@ Called by    ``builtin.served``.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kubewright.apiserver.registry.builtin import events, stored
+from kubewright.apiserver.registry.builtin import events, signing_requests, stored
 from kubewright.apiserver.registry.builtin import placement_rules as placement
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
@@ -26,6 +26,7 @@ from kubewright.apiserver.registry.builtin.rules import (
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Cause, Object, some
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
+from kubewright.wire import naming
 
 _SOURCELESS = frozenset(
     (
@@ -138,6 +139,14 @@ def _service_ports(new: Object, _old: Object | None) -> Iterator[Cause]:
             yield required(f"spec.ports[{index}].name")
 
 
+def _runtime_class(new: Object, old: Object | None) -> Iterator[Cause]:
+    handler = new.get("handler") or ""
+    if not handler:
+        yield required("handler")
+    elif old is None:
+        yield from (invalid("handler", handler, words) for words in naming.dns_label(handler))
+
+
 def _revision_data(new: Object, _old: Object | None) -> Iterator[Cause]:
     if new.get("data") is None:
         yield required("data", "data is mandatory")
@@ -197,7 +206,9 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "batch.v1.CronJob": (workload.template("spec.jobTemplate.spec.template", restart=_TASK),),
     "batch.v1.Job": (workload.template(restart=_TASK),),
+    "certificates.v1.CertificateSigningRequest": signing_requests.RULES,
     "coordination.v1.Lease": (at_least(1, "spec.leaseDurationSeconds"), at_least(0, "spec.leaseTransitions")),
+    "node.v1.RuntimeClass": (_runtime_class, immutable("handler")),
     "policy.v1.PodDisruptionBudget": (
         _budget, workload.amounts(*_PDB, bounded=_PDB), workload.selectors("spec.selector"),
     ),

@@ -249,6 +249,13 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "autoscaling.v2.HorizontalPodAutoscaler": _AUTOSCALER,
     "batch.v1.CronJob": _CRON_JOB,
     "batch.v1.Job": _JOB,
+    "certificates.v1.CertificateSigningRequest": (
+        AGE,
+        _column("SignerName", field("spec.signerName", NONE)),
+        _column("Requestor", field("spec.username")),
+        _column("RequestedDuration", others.requested_duration),
+        _column("Condition", others.request_state),
+    ),
     "coordination.v1.Lease": (_column("Holder", field("spec.holderIdentity")), AGE),
     "discovery.v1.EndpointSlice": (
         _column("AddressType", field("addressType")),
@@ -263,6 +270,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         AGE,
     ),
     "networking.v1.NetworkPolicy": (_column("Pod-Selector", selector("spec.podSelector")), AGE),
+    "node.v1.RuntimeClass": (_column("Handler", field("handler")), AGE),
     "policy.v1.PodDisruptionBudget": (
         _column("Min Available", lambda obj, now: str(field("spec.minAvailable", "N/A")(obj, now))),
         _column("Max Unavailable", lambda obj, now: str(field("spec.maxUnavailable", "N/A")(obj, now))),

@@ -10,6 +10,7 @@ Called by    ``prepare``.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kubewright.api.core import MIRROR_POD_ANNOTATION
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Object
 
@@ -53,15 +54,16 @@ def _volume(volume: Spec) -> Spec:
 
 
 def created(pod: Object) -> Object:
-    """A pod as it is first stored: with all defaults, and pending."""
+    """A pod as it is first stored: with all defaults, and pending. A mirror of what a kubelet runs by itself
+    gets no account."""
     spec = spec_defaults(pod.get("spec") or {})
-    account = spec.get("serviceAccountName") or "default"
+    mirrors = MIRROR_POD_ANNOTATION in ((pod.get("metadata") or {}).get("annotations") or {})
+    account = spec.get("serviceAccountName") or ("" if mirrors else "default")
     spec |= {
         "enableServiceLinks": spec.get("enableServiceLinks", True),
         "preemptionPolicy": spec.get("preemptionPolicy", "PreemptLowerPriority"),
         "priority": spec.get("priority", 0),
-        "serviceAccount": account,
-        "serviceAccountName": account,
+        **({"serviceAccount": account, "serviceAccountName": account} if account else {}),
     }
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
 

@@ -59,6 +59,7 @@ _POD = paths(
 )  # fmt: skip
 
 _FIELDS: Mapping[str, Fields] = {
+    "certificates.v1.CertificateSigningRequest": paths("spec.signerName"),
     "core.v1.Event": core_event,
     "events.v1.Event": new_event,
     "core.v1.Namespace": paths("status.phase"),

@@ -11,14 +11,12 @@ Source       kubeadm join (discovery by token), kubelet (TLS bootstrap), RFC 751
 Called by    ``boots``.
 """
 
-import hmac
-from base64 import b64decode, b64encode, urlsafe_b64encode
+from base64 import b64decode
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any
 
+from kubewright.api.bootstrap.tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE, is_signed
+from kubewright.api.certificates import KUBELET_CLIENT, SIGNING_REQUEST, SigningRequest, SigningRequestSpec
 from kubewright.api.core import CONFIG_MAP
-from kubewright.api.kinds import dynamic
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.access import Access, Token
@@ -31,20 +29,9 @@ from kubewright.providers.sim.boot.kubeadm import Join
 from kubewright.providers.sim.boot.userdata import Unbootable
 from kubewright.wire import goyaml
 from kubewright.wire.errors import ApiError
-from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import User
 
-CLUSTER_INFO = Key("kube-public", "cluster-info")
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
-REQUEST = dynamic(
-    Resource(
-        "certificates.k8s.io",
-        "v1",
-        "certificatesigningrequests",
-        "CertificateSigningRequest",
-        namespaced=False,
-    )
-)
 POLL_SECONDS = 0.2
 POLLS = 150
 """Looks for the certificate before the whole is tried again."""
@@ -105,15 +92,12 @@ def trusted(info: dict[str, str], join: Join) -> bytes:
         NotYet: it has no signature by the token yet, or one of an older text.
         Unbootable: the hash is wrong, or what is signed is no cluster-info.
     """
-    text = info.get("kubeconfig", "")
+    text = info.get(KUBECONFIG, "")
     token_id, _, secret = join.token.partition(".")
-    signature = info.get(f"jws-kubeconfig-{token_id}", "")
+    signature = info.get(f"{SIGNATURE}{token_id}", "")
     if not signature:
         raise NotYet(f"cluster-info at {join.address} is not signed by its bootstrap token yet")
-    head, _, given = signature.partition("..")
-    signed = f"{head}.{_base64url(text.encode())}".encode()
-    right = _base64url(hmac.digest(secret.encode(), signed, sha256))
-    if not hmac.compare_digest(given.encode(), right.encode()):
+    if not is_signed(text, signature, secret):
         raise NotYet(f"the signature of cluster-info at {join.address} is not by its bootstrap token")
     try:
         authority = b64decode(goyaml.loads(text)["clusters"][0]["cluster"]["certificate-authority-data"])
@@ -130,17 +114,15 @@ async def _certificate(join: Join, node: str, authority: bytes, clock: Clock) ->
     client = _client(Access(f"https://{join.address}", Token(join.token), ca=authority), clock)
     try:
         request, key = new_request(User(f"system:node:{node}", ("system:nodes",)))
-        spec = {
-            "request": b64encode(request).decode(),
-            "signerName": SIGNER,
-            "usages": ["digital signature", "client auth"],
-        }
-        made: Any = await client.create(REQUEST, {"metadata": {"generateName": "node-csr-"}, "spec": spec})
-        name = Key("", made["metadata"]["name"])
+        usages = ("digital signature", "client auth")
+        spec = SigningRequestSpec(request=request, signer_name=KUBELET_CLIENT, usages=usages)
+        wanted = SIGNING_REQUEST.to_plain(SigningRequest(spec=spec))
+        named = {**wanted, "metadata": {"generateName": "node-csr-"}}
+        made = await client.create(SIGNING_REQUEST, named)
         for _ in range(POLLS):
-            found: Any = await client.get(REQUEST, name)
-            if signed := (found.get("status") or {}).get("certificate"):
-                return b64decode(signed), key
+            found = await client.get(SIGNING_REQUEST, Key("", made.name))
+            if found.status.certificate:
+                return found.status.certificate, key
             await clock.sleep(POLL_SECONDS)
     finally:
         await client.transport.close()
@@ -149,7 +131,3 @@ async def _certificate(join: Join, node: str, authority: bytes, clock: Clock) ->
 
 def _client(found: Access, clock: Clock) -> Client:
     return Client(connect(found, clock=clock), clock, name=f"cluster {found.server}")
-
-
-def _base64url(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).decode().rstrip("=")

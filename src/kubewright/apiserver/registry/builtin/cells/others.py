@@ -1,7 +1,7 @@
-"""The cells of Events, Jobs, bindings and endpoints: those that are more than a field."""
+"""The cells of Events, Jobs, requests, bindings and endpoints: those that are more than a field."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.apiserver.registry.builtin.cells import NONE, Cell, at, human, since
@@ -43,6 +43,20 @@ def event_source(event: Object, _now: datetime) -> str:
 
 def event_message(event: Object, _now: datetime) -> str:
     return str(event.get("message") or "").strip()
+
+
+def requested_duration(request: Object, _now: datetime) -> str:
+    seconds = at(request, "spec.expirationSeconds")
+    return NONE if seconds is None else human(timedelta(seconds=seconds))
+
+
+def request_state(request: Object, _now: datetime) -> str:
+    """``Approved,Issued``: what was decided on a request for a certificate, and what came of it."""
+    found = {condition.get("type") for condition in at(request, "status.conditions", ())}
+    words = [next((word for word in ("Denied", "Approved") if word in found), "Pending")]
+    words += ["Failed"] if "Failed" in found else []
+    words += ["Issued"] if at(request, "status.certificate") else []
+    return ",".join(words)
 
 
 def controller(revision: Object, _now: datetime) -> str:

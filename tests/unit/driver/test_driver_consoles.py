@@ -1,0 +1,87 @@
+"""What is shown of a VM's console: its last lines, without what a terminal obeys and without secrets."""
+
+from typing import Any
+
+import pytest
+
+from kubewright.driver.answers import (
+    CONSOLE_CHARS,
+    CONSOLE_LINES,
+    console_end,
+    in_one_line,
+    with_console,
+    without_console,
+)
+from kubewright.driver.contract import Consoles, MachineRequest, stub
+from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.driver.guard import GuardedDriver
+from kubewright.testing.clocks import LoopClock
+from kubewright.testing.scenes import class_request
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
+CASES = {
+    "lines end as a terminal's do": ("one\r\n\r\ntwo\rthree\n", "one\ntwo\nthree"),
+    "colours and cursors are taken out": ("\x1b[0;1;31mFAILED\x1b[0m \x1b]0;title\x07to start\x1b[K", "FAILED to start"),
+    "so are other control characters": ("a\x00b\x07c\x9bd\u202ee", "abcde"),
+    "only the last lines": (
+        "\n".join(f"line {each}" for each in range(100)),
+        "\n".join(f"line {each}" for each in range(100 - CONSOLE_LINES, 100)),
+    ),
+    "a line without an end is cut": ("x" * 10_000, "x" * CONSOLE_CHARS),
+    "a bootstrap token": (
+        "kubeadm join 10.99.0.2:6443 --token abcdef.0123456789abcdef --discovery",
+        "kubeadm join 10.99.0.2:6443 --token [hidden] --discovery",
+    ),
+    "the key of certificates": (
+        "  --control-plane --certificate-key e6a2eb8581237ab72a4f494f",
+        "  --control-plane --certificate-key [hidden]",
+    ),
+    "a private key": (f"before\n{KEY}\nafter", "before\n[hidden]\nafter"),
+    "a private key whose end is still to come": ("before\n" + KEY[:40], "before\n[hidden]"),
+    "a private key whose beginning is cut off": (KEY[40:] + "\nafter", "[hidden]\nafter"),
+    "the token of an account": ("Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2lnbmF0dXJl x", "Bearer [hidden] x"),
+    "a password": ("set Password: hunter2 now", "set Password: [hidden] now"),
+    "what only looks like a token stays": ("kernel 6.1.0-28.cloud-amd64", "kernel 6.1.0-28.cloud-amd64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "shown"), CASES.values(), ids=CASES.keys())
+def test_what_is_shown_of_a_console(text: str, shown: str) -> None:
+    assert console_end(text) == shown
+
+
+def test_a_message_and_the_console_below_it_can_be_told_apart_again() -> None:
+    told = with_console("It failed.", "one\ntwo")
+    assert without_console(told) == ("It failed.", ("one", "two"))
+    assert in_one_line(told) == "It failed. Its VM's console ends with: two"
+    assert in_one_line(with_console("It failed.", "")) == "It failed."
+
+
+class Cloud:
+    """It shows a console, whatever that is."""
+
+    def __init__(self, shows: object) -> None:
+        self.shows = shows
+
+    async def console(self, _request: MachineRequest) -> object:
+        return self.shows
+
+
+async def asked(cloud: Any) -> str:
+    return await GuardedDriver(cloud, LoopClock()).console(class_request("small").of(stub("m1", "ns")))
+
+
+async def test_what_a_driver_shows_is_bounded_and_without_secrets() -> None:
+    assert isinstance(Cloud(""), Consoles)
+    assert await asked(Cloud("a\n--token abcdef.0123456789abcdef")) == "a\n--token [hidden]"
+
+
+async def test_a_driver_that_shows_no_text_is_a_broken_one() -> None:
+    with pytest.raises(DriverError) as raised:
+        await asked(Cloud(None))
+    assert raised.value.code is Code.Internal
+
+
+async def test_a_driver_without_consoles_says_so() -> None:
+    with pytest.raises(Unimplemented):
+        await asked(object())
