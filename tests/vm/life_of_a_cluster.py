@@ -10,13 +10,21 @@ from kubewright.api import catalog
 
 NAME, PLANE = "blue", "blue-control-plane"
 CONTROLLERS = "--controllers=*,clusters,bootstrap,infra"
-INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 480, 300, 480, 240
+INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 600, 400, 480, 240
 SHOWN = (
     *("clusters", "kubewrightclusters", "machines.cluster.x-k8s.io", "kubewrightmachines", "kubeadmconfigs"),
     *("machinehealthchecks", "events"),
 )
 NOT_HERE = ["addon/coredns", "addon/kube-proxy"]
 """Phases of kubeadm for which there are no images."""
+
+PATIENT = (
+    r"sed -i 's/^kind: InitConfiguration$/&\ntimeouts: {kubernetesAPICall: 10m}/' /run/kubeadm/kubeadm.yaml"
+)
+"""kubeadm 1.36 asks the API server for rights before it waits for its health, and for one minute only: not enough
+without KVM. Cluster API has no field for it."""
+TOLD = "(sleep 120; tail -n 6 /var/log/pods/*/*/*.log > /dev/console 2>&1) &"
+"""What the components say goes to the console, where a failed life shows it."""
 
 
 async def life(stage: OnKubernetes) -> None:
@@ -51,6 +59,7 @@ def control_plane() -> list[Any]:
     init = {
         "initConfiguration": {"nodeRegistration": objects.REGISTRATION, "skipPhases": NOT_HERE},
         "files": objects.FILES,
+        "preKubeadmCommands": [PATIENT, TOLD],
     }
     config = objects.of("KubeadmConfig", PLANE, init, objects.BOOTSTRAP)
     vm = objects.of("KubewrightMachine", PLANE, objects.vm(memory="1900Mi"), objects.INFRA)

@@ -19,6 +19,7 @@ from typing import Any
 from tests.vm import guests, objects
 
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import KubewrightError
 from kubewright.kube.config import load
 from kubewright.processes import record
 from kubewright.testing.api import Api
@@ -171,10 +172,16 @@ class Workload(Server):
             await workload.api.transport.close()
 
     async def joined(self, count: int) -> bool:
-        """Whether so many machines have a Node that is ready, and there is no other."""
-        machines, ready = await self._stage.items(objects.MACHINES), await self.ready_nodes()
+        """Whether so many machines have a Node that is ready, and there is no other. False while it does not answer."""
+        try:
+            answer = await self.api.call("GET", NODES)
+        except KubewrightError:
+            return False
+        nodes = answer.body.get("items") or [] if answer.code == 200 else []
+        ready = {each["metadata"]["name"] for each in nodes if condition(each, "Ready") == "True"}
+        machines = await self._stage.items(objects.MACHINES)
         known = {each.get("status", {}).get("nodeRef", {}).get("name") for each in machines}
-        return len(machines) == len(ready) == len(await self.items(NODES)) == count and known == set(ready)
+        return len(machines) == len(ready) == len(nodes) == count and known == ready
 
 
 def condition(obj: Any, type_: str) -> str:

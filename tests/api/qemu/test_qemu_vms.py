@@ -16,11 +16,13 @@ from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgume
 from kubewright.processes import record
 from kubewright.providers.qemu import vms
 from kubewright.providers.qemu.host import LINE
+from kubewright.testing.scenes import class_request
 
 from .bench import QemuBench, opened
 
 pytestmark = pytest.mark.looptime(False)
 SECONDS = 20
+TAGS, OTHER = {"tags": {"vm": {"c": "1"}}}, {"tags": {"vm": {"c": "2"}}}
 
 
 @pytest.fixture
@@ -87,6 +89,18 @@ async def test_the_console_of_a_vm_is_shown_and_that_it_is_off(bench: QemuBench)
     assert (await bench.made.console(bench.request())).endswith("\nthe VM is off: signal 9 ended QEMU")
     with pytest.raises(NotFound):
         await bench.made.console(bench.request("another"))
+
+
+async def test_vms_are_listed_by_what_a_cluster_says_of_its_machines_which_is_no_image(
+    bench: QemuBench,
+) -> None:
+    made = await bench.made.create(bench.request())
+    found = [
+        await bench.made.list(class_request("tiny", provider="qemu", **each)) for each in ({}, TAGS, OTHER)
+    ]
+    assert [[vm.provider_id for vm in each] for each in found] == [[made.provider_id]] * 2 + [[]]
+    with pytest.raises(InvalidArgument, match="imag"):
+        await bench.made.list(class_request("tiny", provider="qemu", imag="tiny"))
 
 
 async def test_none_but_its_owner_reads_what_a_vm_boots_from(bench: QemuBench) -> None:

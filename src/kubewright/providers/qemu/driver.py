@@ -13,10 +13,12 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
@@ -105,13 +107,13 @@ class QemuDriver:
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         await self._open()
-        meta, spec = request.machine_class.metadata, _spec_of(request)
+        meta, tags = request.machine_class.metadata, _tags_of(request)
         if broken := next(iter(self._vms.unreadable.values()), None):
             raise broken.error()
         return [
             _instance(each)
             for each in self._vms.all.values()
-            if each.vm.namespace == meta.namespace and _carries(each.vm, spec, meta.name)
+            if each.vm.namespace == meta.namespace and _carries(each.vm, tags, meta.name)
         ]
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
@@ -350,6 +352,13 @@ def _spec_of(request: ClassRequest) -> QemuSpec:
     return parse_spec(found.provider_spec)
 
 
+def _tags_of(request: ClassRequest) -> Mapping[str, str]:
+    """The tags by which VMs are listed. What a cluster says of all its machines may have no image."""
+    found = request.machine_class
+    named = {"image": "any", **found.provider_spec}
+    return _spec_of(ClassRequest(structs.replace(found, provider_spec=named))).tags.vm
+
+
 def _owner(request: MachineRequest) -> Owner:
     return request.namespace, request.name, request.owner_uid
 
@@ -359,11 +368,9 @@ def _most_memory(spec: QemuSpec) -> int:
     return spec.memory_bytes + command.OVERHEAD["tcg"]
 
 
-def _carries(vm: Vm, spec: QemuSpec, class_name: str) -> bool:
+def _carries(vm: Vm, tags: Mapping[str, str], class_name: str) -> bool:
     """Whether a VM carries all tags of the class; without tags, whether it was made for it."""
-    if not spec.tags.vm:
-        return vm.class_name == class_name
-    return spec.tags.vm.items() <= vm.tags.items()
+    return tags.items() <= vm.tags.items() if tags else vm.class_name == class_name
 
 
 def _instance(running: Running) -> Instance:

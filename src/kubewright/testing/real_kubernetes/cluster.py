@@ -138,7 +138,6 @@ class RealKubernetes:
         }
         if self._options.reached_at:
             client = self._keys.issue(*KUBELETS_CLIENT)
-            files |= {"ca.key": self._keys.signer.key}
             files |= {"kubelets.crt": client.certificate, "kubelets.key": client.key}
         for name, content in files.items():
             write_private(self.folder / name, content)
