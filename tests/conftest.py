@@ -86,7 +86,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Not those of real programs: each etcd reserves 64 MB at once. But those of VMs, of which one has an etcd.
     """
-    if config.option.markexpr in ("not kube and not vm", "vm") and MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+    if (
+        config.option.markexpr in ("not kube and not vm", "vm")
+        and MEMORY.is_dir()
+        and os.access(MEMORY, os.W_OK)
+    ):
         there = os.statvfs(MEMORY)
         if there.f_bavail * there.f_frsize >= ENOUGH and not there.f_flag & os.ST_NOEXEC:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

@@ -10,7 +10,7 @@ from kubewright.api import catalog
 
 NAME, PLANE = "blue", "blue-control-plane"
 CONTROLLERS = "--controllers=*,clusters,bootstrap,infra"
-INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 600, 400, 480, 240
+INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 900, 400, 480, 240
 SHOWN = (
     *("clusters", "kubewrightclusters", "machines.cluster.x-k8s.io", "kubewrightmachines", "kubeadmconfigs"),
     *("machinehealthchecks", "events"),
@@ -19,11 +19,12 @@ NOT_HERE = ["addon/coredns", "addon/kube-proxy"]
 """Phases of kubeadm for which there are no images."""
 
 PATIENT = (
-    r"sed -i 's/^kind: InitConfiguration$/&\ntimeouts: {kubernetesAPICall: 10m}/' /run/kubeadm/kubeadm.yaml"
+    r"sed -i 's/^kind: InitConfiguration$/&\ntimeouts: {kubernetesAPICall: 10m, controlPlaneComponentHealthCheck: 10m}/'"
+    " /run/kubeadm/kubeadm.yaml"
 )
-"""kubeadm 1.36 asks the API server for rights before it waits for its health, and for one minute only: not enough
-without KVM. Cluster API has no field for it."""
-TOLD = "(sleep 120; tail -n 6 /var/log/pods/*/*/*.log > /dev/console 2>&1) &"
+"""kubeadm 1.36 gives its API server one minute to give the administrator rights, and four to be healthy: not
+always enough without KVM, on cores that others use. Cluster API has a field for the second alone."""
+TOLD = "(sleep 240; tail -n 6 /var/log/pods/*/*/*.log > /dev/console 2>&1) &"
 """What the components say goes to the console, where a failed life shows it."""
 
 

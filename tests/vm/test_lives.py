@@ -39,11 +39,11 @@ def test_machines_are_made_used_rolled_replaced_and_deleted(
     lived(pytestconfig, "life_of_machines", 900, tmp_path, images)
 
 
-@pytest.mark.timeout(1300)
+@pytest.mark.timeout(1600)
 def test_a_cluster_of_kubeadm_is_made_joined_healed_and_deleted(
     pytestconfig: pytest.Config, tmp_path: Path, images: Path
 ) -> None:
-    lived(pytestconfig, "life_of_a_cluster", 1200, tmp_path, images)
+    lived(pytestconfig, "life_of_a_cluster", 1500, tmp_path, images)
 
 
 @pytest.mark.timeout(800)
