@@ -149,3 +149,17 @@ async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back
         await here.types(f"set -e\n{variables}\n{last}")
         assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "1"
     assert sorted(each.name for each in dev.glob("*.yaml")) == []
+
+
+@pytest.mark.kube  # for its minute, not for a real API server
+@pytest.mark.timeout(300)
+async def test_a_new_project_passes_the_integration_test_at_once(tmp_path: Path, kubectl: Path) -> None:
+    async with asyncio.timeout(280), terminals(tmp_path, kubectl) as here:
+        await here.types(".venv/bin/kubewright driver new my-cloud")
+        await here.types(".venv/bin/pip install --editable ./my-cloud")
+        await here.types(".venv/bin/kubewright up --data-dir dev --worlds clusters")
+        await here.types("mkdir my-cloud/dev && cp dev/kubeconfig my-cloud/dev/target-kubeconfig.yaml")
+        told = await here.types(
+            "PATH=$PWD/.venv/bin:$PATH make -C my-cloud test-integration ARGS='--timeout 60s'"
+        )
+    assert "10 passed" in told
