@@ -7,9 +7,9 @@ Theory.      A kubelet is the user ``system:node:<name>`` in the group ``system:
              graph to keep.
 Invariants.  No opinion is no right: where this module says nothing, the roles decide. A mirror pod, which the
              kubelet itself makes, gives it no right to anything.
-Source       kube-apiserver's Node authorizer, and of the admission plugin NodeRestriction that nodes write
-             their own Node, Lease, CSINode and pods only.
-Called by    ``policy``, for each request that the roles do not allow.
+Source       kube-apiserver's Node authorizer.
+Called by    ``policy``, for each request that the roles do not allow. What of its objects a node may change
+             is judged when they are known (``restriction``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -198,36 +198,3 @@ def _named(obj: Object, **kinds: str) -> Iterator[tuple[str, str]]:
 
 def _is_in(pod: Object, namespace: str) -> bool:
     return bool(pod["metadata"].get("namespace") == namespace)
-
-
-def wrong_write(node: str, kind: str, new: Object, old: Object | None) -> str:
-    """Why a node may not store an object of this kind, now that it is known; empty: it may."""
-    metadata = new.get("metadata") or {}
-    spec = new.get("spec") or {}
-    if kind in ("Node", "CSINode", "Lease") and metadata.get("name") != node:
-        return f"node {node!r} is not allowed to write another's {kind}"
-    if kind == "ResourceSlice" and spec.get("nodeName") != node:
-        return f"node {node!r} is not allowed to write slices of another node"
-    if kind == "Pod" and old is None:
-        if MIRROR_POD_ANNOTATION not in (metadata.get("annotations") or {}) or spec.get("nodeName") != node:
-            return f"node {node!r} can only create mirror pods that are bound to itself"
-        if next(references({**new, "metadata": {}}), None) is not None:
-            return f"node {node!r} can not create pods that refer to other objects"
-    if kind == "Node" and old is not None:
-        return _wrong_change(node, new, old)
-    return ""
-
-
-RESTRICTED = "node-restriction.kubernetes.io"
-"""Labels of this domain, and of those below it, are for administrators: no node gives them to itself."""
-
-
-def _wrong_change(node: str, new: Object, old: Object) -> str:
-    labels, before = ((each.get("metadata") or {}).get("labels") or {} for each in (new, old))
-    changed = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
-    for key in sorted(changed):
-        domain = key.partition("/")[0] if "/" in key else ""
-        if domain == RESTRICTED or domain.endswith(f".{RESTRICTED}"):
-            return f"node {node!r} is not allowed to modify label {key}"
-    taints = [(each.get("spec") or {}).get("taints") or [] for each in (new, old)]
-    return "" if taints[0] == taints[1] else f"node {node!r} is not allowed to modify taints"

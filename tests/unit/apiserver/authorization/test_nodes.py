@@ -4,7 +4,8 @@ import pytest
 
 from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
-from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references, wrong_write
+from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references
+from kubewright.apiserver.authorization.restriction import wrong_write
 from kubewright.wire.http import User
 
 NODE = User("system:node:a", ("system:nodes", "system:authenticated"))
@@ -117,7 +118,7 @@ def test_who_is_a_node(user, node):
 def test_a_node_says_in_one_sentence_what_it_may_not_write():
     before = {"metadata": {"name": "a", "labels": {"x.node-restriction.kubernetes.io/y": "z"}}}
     after = {"metadata": {"name": "a", "labels": {}}}
-    assert "label x.node-restriction.kubernetes.io/y" in wrong_write("a", "Node", after, before)
+    assert "labels: x.node-restriction.kubernetes.io/y" in wrong_write("a", "Node", after, before)
     assert wrong_write("a", "Node", {"metadata": {"name": "a", "labels": {"own": "b"}}}, after) == ""
     assert "another's Lease" in wrong_write("a", "Lease", {"metadata": {"name": "b"}}, None)
     assert "slices" in wrong_write("a", "ResourceSlice", {"metadata": {}, "spec": {"nodeName": "b"}}, None)
