@@ -5,8 +5,9 @@ Theory.      A kubelet writes its addresses and its port into the status of its 
              machine's name is often known to nothing but itself. A Node whose status has no port has no
              kubelet that can be asked: simulated ones are so, and those that a user has made by hand.
 Invariants.  Who may write a Node's status must not make this server a client of whatever listens near it. So
-             no address of this machine itself is dialled, none of its link (the metadata service of a cloud
-             is there), and none of many machines; kube-apiserver has the same rule for ``nodes/proxy``.
+             no loopback address is dialled, none of the link (the metadata service of a cloud is there), and
+             none of many machines; kube-apiserver has the same rule for ``nodes/proxy``. An address by which
+             others reach this machine is allowed: a kubelet may run here.
 Called by    ``dialing``, ``http.kubelets``, ``http.usage``.
 """
 

@@ -232,13 +232,48 @@ async def test_a_kubelet_that_does_not_listen_says_what_its_node_knows(cluster: 
             500,
             "error dialing backend: malformed HTTP response",
         ),
+        (
+            b"HTTP/1.1 101 Switching\r\n" + b"a: b\r\n" * 150 + b"\r\n",
+            500,
+            "error dialing backend: malformed HTTP response",
+        ),
+        (b"HTTP/1.1 404 No\r\nContent-Type: a\x00b\r\nContent-Length: 2\r\n\r\nno", 404, "no"),
     ],
-    ids=["refused", "no upgrade", "redirect", "no HTTP", "nothing", "an endless head"],
+    ids=[
+        "refused",
+        "no upgrade",
+        "redirect",
+        "no HTTP",
+        "nothing",
+        "an endless head",
+        "many headers",
+        "no text",
+    ],
 )
 async def test_what_a_kubelet_answers_instead(cluster: Cluster, answer: bytes, code: int, said: str) -> None:
     cluster.kubelet.answers["/exec/default/p/c"] = answer
     assert await (await cluster.raw(f"{POD}/exec?command=ls", *SPDY)).refusal() == (code, said)
     assert cluster.server.kubelets.streams.under_way == 0
+
+
+@pytest.mark.parametrize(
+    "before", ["", "GET /version HTTP/1.1\r\nhost: x\r\n\r\n"], ids=["alone", "pipelined"]
+)
+@pytest.mark.parametrize("headers", [SPDY, WEBSOCKET], ids=["spdy", "websocket"])
+async def test_what_is_sent_before_the_answer_is_refused_and_not_lost(
+    cluster: Cluster, headers: tuple[str, ...], before: str
+) -> None:
+    """A client that waits for the answer to what it has sent would wait for ever."""
+    context = cluster.authority.client_context(cluster.authority.admin)
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.listener.port, ssl=context)
+    head = [f"POST {POD}/exec?command=ls HTTP/1.1", "host: x", "content-length: 0", *headers, "", "early"]
+    writer.write((before + "\r\n".join(head)).encode())
+    async with asyncio.timeout(5):
+        told = await reader.read()
+    assert told.count(b"HTTP/1.1 ") == (2 if before else 1)
+    assert b"what follows a request for an upgrade has come before the answer to it" in told
+    assert cluster.kubelet.asked == []
+    writer.close()
 
 
 async def test_a_server_that_ends_ends_its_tunnels(cluster: Cluster) -> None:
