@@ -37,8 +37,8 @@ class Objects(Protocol):
     def volume_of(self, namespace: str, claim: str) -> str:
         """The PersistentVolume that a claim is bound to; empty: none."""
 
-    def node_of(self, resource: str, name: str) -> str:
-        """The node that a VolumeAttachment or a ResourceSlice is for; empty: none."""
+    def node_of(self, resource: str, name: str, namespace: str = "") -> str:
+        """The node that a VolumeAttachment or a ResourceSlice is for, or a Pod is on; empty: none."""
 
 
 def node_of(asked: Attributes) -> str:
@@ -108,11 +108,7 @@ def _pods(objects: Objects, node: str, asked: Attributes) -> bool:
         return True  # that of which pod, is asked when it is known
     if asked.verb in ("list", "watch") and asked.node == node:
         return True
-    return bool(asked.name) and any(
-        pod["metadata"].get("name") == asked.name
-        for pod in objects.pods_on(node)
-        if _is_in(pod, asked.namespace)
-    )
+    return bool(asked.name) and objects.node_of("pods", asked.name, asked.namespace) == node
 
 
 def _slices(objects: Objects, node: str, asked: Attributes) -> bool:

@@ -132,6 +132,7 @@ def restricted_node(user: User) -> str:
 
 _NODE_NAME = "spec.nodeName"
 _PLACES = {
+    "pods": str(PODS),
     "resourceslices": "resourceslices.resource.k8s.io",
     "volumeattachments": "volumeattachments.storage.k8s.io",
 }
@@ -155,8 +156,8 @@ class _Objects:
     def volume_of(self, namespace: str, claim: str) -> str:
         return self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
 
-    def node_of(self, resource: str, name: str) -> str:
-        return self._field(_PLACES[resource], name, "nodeName")
+    def node_of(self, resource: str, name: str, namespace: str = "") -> str:
+        return self._field(_PLACES[resource], f"{namespace}/{name}" if namespace else name, "nodeName")
 
     def _field(self, collection: str, key: str, name: str) -> str:
         record = self._store.get(collection, key)

@@ -67,8 +67,8 @@ class Objects:
     def volume_of(self, namespace, claim):
         return "volume" if (namespace, claim) == ("n", "claim") else ""
 
-    def node_of(self, resource, name):
-        return {"mine": "a", "theirs": "b"}.get(name, "")
+    def node_of(self, resource, name, namespace=""):
+        return {"mine": "a", "theirs": "b"}.get(name, "") if namespace in ("", "n") else ""
 
 
 RIGHTS = NodeRights(RULES[NODE_ROLE], Objects())
@@ -84,6 +84,14 @@ ASKED = [
     (("get", STORAGE, "volumeattachments", "", "", "mine"), True),
     (("get", STORAGE, "volumeattachments", "", "", "theirs"), False),
     (("get", STORAGE, "volumeattachments", "", "", ""), False),
+    (("get", "", "pods", "", "n", "mine"), True),
+    (("patch", "", "pods", "status", "n", "mine"), True),
+    (("get", "", "pods", "", "m", "mine"), False),
+    (("delete", "", "pods", "", "n", "theirs"), False),
+    (("create", "", "pods", "eviction", "n", "theirs"), False),
+    (("create", "", "pods", "eviction", "n", "mine"), True),
+    (("create", "", "pods", "", "n", ""), True),
+    (("list", "", "pods", "", "n", ""), False),
     (("get", DEVICES, "resourceclaims", "", "n", "device"), True),
     (("get", DEVICES, "resourceclaims", "", "n", "another"), False),
     (("delete", "", "nodes", "", "", "a"), False),
