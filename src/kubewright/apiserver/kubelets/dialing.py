@@ -32,7 +32,7 @@ import aiohttp
 from yarl import URL
 
 from kubewright.apiserver.http.connections import holder_of, keep_alive
-from kubewright.apiserver.kubelets.where import Kubelet, may_be_dialled
+from kubewright.apiserver.kubelets.where import Kubelet, is_address, may_be_dialled
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.wire.errors import BadRequest, ServerError, TooManyRequests
@@ -284,19 +284,7 @@ class Dialer:
 
     async def _resolved(self, kubelet: Kubelet) -> str:
         """The address to dial: all that the kubelet's name stands for must be allowed."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                found = await loop.getaddrinfo(kubelet.host, kubelet.port, type=socket.SOCK_STREAM)
-        except TimeoutError:
-            raise ServerError(
-                f"error dialing backend: lookup {kubelet.host}: i/o timeout", reason=""
-            ) from None
-        except (OSError, UnicodeError):
-            raise ServerError(
-                f"error dialing backend: lookup {kubelet.host}: no such host", reason=""
-            ) from None
-        addresses = [str(each[4][0]) for each in found]
+        addresses = [kubelet.host] if is_address(kubelet.host) else await _looked_up(kubelet)
         if refused := next((each for each in addresses if not self._allowed(each)), None):
             raise BadRequest(
                 f'address not allowed: Node "{kubelet.node}" says that its kubelet is at {refused}'
@@ -340,6 +328,22 @@ class Upgraded:
         stream = Stream(lambda: self._reader.read(PIECE_BYTES), self._writer.transport.abort)
         stream.ended = ended
         return stream.sends(received, self._writer)
+
+
+async def _looked_up(kubelet: Kubelet) -> list[str]:
+    """The addresses of a name. A thread waits for each, and there are few: so no address is looked up."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(
+                kubelet.host, kubelet.port, type=socket.SOCK_STREAM
+            )
+    except TimeoutError:
+        why = "i/o timeout"
+    except (OSError, UnicodeError):
+        why = "no such host"
+    else:
+        return [str(each[4][0]) for each in found]
+    raise ServerError(f"error dialing backend: lookup {kubelet.host}: {why}", reason="")
 
 
 def _new_socket(info: tuple[Any, ...]) -> socket.socket:

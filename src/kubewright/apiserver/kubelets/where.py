@@ -60,6 +60,15 @@ def _trouble(status: Mapping[str, Any]) -> str:
     return ""
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address, and no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def may_be_dialled(address: str) -> bool:
     """Whether an address is one of a machine somewhere: Go's ``IsGlobalUnicast``."""
     try:

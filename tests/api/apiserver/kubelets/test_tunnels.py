@@ -1,6 +1,8 @@
 """Connections that are upgraded, byte by byte: what passes, who may, how many, and that nothing stays behind."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.api.apiserver.kubelets.conftest import Cluster, cluster_of
@@ -54,6 +56,21 @@ async def test_bytes_pass_both_ways_whatever_the_protocol(
     (one,) = cluster.kubelet.asked
     assert (one.path, one.query) == wanted
     assert one.user == "kube-apiserver-kubelet-client"
+
+
+async def test_names_that_are_looked_up_for_long_hold_no_address_up(cluster: Cluster) -> None:
+    """Each occupies a thread until DNS has answered."""
+    answered, few = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(few)
+    few.submit(answered.wait)
+    try:
+        async with asyncio.timeout(5):
+            raw = await cluster.raw(f"{POD}/exec?command=ls", *SPDY)
+            assert (await raw.head())[0] == 101
+            raw.writer.close()
+            assert (await cluster.api.get(f"{POD}/log")).code == 200
+    finally:
+        answered.set()
 
 
 async def test_each_protocol_of_a_client_is_a_line_for_the_kubelet(cluster: Cluster) -> None:
