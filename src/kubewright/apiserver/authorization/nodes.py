@@ -34,8 +34,8 @@ class Objects(Protocol):
     def pods_on(self, node: str) -> Iterable[Object]:
         """The pods that are bound to a node."""
 
-    def volume_of(self, namespace: str, claim: str) -> str:
-        """The PersistentVolume that a claim is bound to; empty: none."""
+    def volume_of(self, namespace: str, claim: str) -> Object:
+        """The PersistentVolume that a claim names and that is for this claim; empty: none."""
 
     def node_of(self, resource: str, name: str, namespace: str = "") -> str:
         """The node that a VolumeAttachment or a ResourceSlice is for, or a Pod is on; empty: none."""
@@ -79,14 +79,28 @@ def _of_its_pods(kind: str) -> Narrower:
 
 
 def _volumes(objects: Objects, node: str, asked: Attributes) -> bool:
-    """The volumes that the claims of its pods are bound to."""
+    """The volumes of the claims of its pods."""
+    found = _volumes_on(objects, node)
+    return bool(asked.name) and any(each["metadata"].get("name") == asked.name for each in found)
+
+
+def _volumes_on(objects: Objects, node: str) -> Iterator[Object]:
     claims = (
         (str(pod["metadata"].get("namespace", "")), name)
         for pod in objects.pods_on(node)
         for kind, name in references(pod)
         if kind == CLAIMS
     )
-    return bool(asked.name) and any(objects.volume_of(*claim) == asked.name for claim in claims)
+    return (volume for claim in claims if (volume := objects.volume_of(*claim)))
+
+
+def _secrets(objects: Objects, node: str, asked: Attributes) -> bool:
+    """Those of its pods, and those that drivers need for the volumes of its pods."""
+    if _of_its_pods(SECRETS)(objects, node, asked):
+        return True
+    place = (asked.namespace, asked.name)
+    volumes = _volumes_on(objects, node) if asked.name else ()
+    return any(place in set(secrets_of(volume)) for volume in volumes)
 
 
 def _accounts(objects: Objects, node: str, asked: Attributes) -> bool:
@@ -124,7 +138,7 @@ def _attachments(objects: Objects, node: str, asked: Attributes) -> bool:
 SECRETS, MAPS, CLAIMS, ACCOUNTS = "secrets", "configmaps", "persistentvolumeclaims", "serviceaccounts"
 DEVICES = "resourceclaims"
 _NARROWER: Mapping[tuple[str, str], Narrower] = {
-    ("", SECRETS): _of_its_pods(SECRETS),
+    ("", SECRETS): _secrets,
     ("", MAPS): _of_its_pods(MAPS),
     ("", CLAIMS): _of_its_pods(CLAIMS),
     ("", "persistentvolumes"): _volumes,
@@ -182,6 +196,24 @@ def _of_volume(volume: Object, pod: str) -> Iterator[tuple[str, str]]:
             yield from _named(driver, secretRef=SECRETS, nodePublishSecretRef=SECRETS)
             if name == "azureFile" and driver.get("secretName"):
                 yield SECRETS, str(driver["secretName"])
+
+
+_FOR_KUBELETS = ("secretRef", "nodeStageSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+
+
+def secrets_of(volume: Object) -> Iterator[tuple[str, str]]:
+    """The Secrets that a kubelet needs for a PersistentVolume: namespaces (usually the claim's) and names."""
+    spec = volume.get("spec") or {}
+    usual = str((spec.get("claimRef") or {}).get("namespace") or "")
+    for name, driver in spec.items():
+        if not isinstance(driver, Mapping):
+            continue
+        for field in _FOR_KUBELETS:
+            found = driver.get(field)
+            if isinstance(found, Mapping) and found.get("name"):
+                yield str(found.get("namespace") or usual), str(found["name"])
+        if name == "azureFile" and driver.get("secretName"):
+            yield str(driver.get("secretNamespace") or usual), str(driver["secretName"])
 
 
 def _named(obj: Object, **kinds: str) -> Iterator[tuple[str, str]]:

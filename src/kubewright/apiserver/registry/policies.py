@@ -153,8 +153,13 @@ class _Objects:
         having = Having(_NODE_NAME, node, partial(codec.field_of, _pod(), _NODE_NAME))
         return (orjson.loads(record.data) for record in self._store.scan_having(having, str(PODS)))
 
-    def volume_of(self, namespace: str, claim: str) -> str:
-        return self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
+    def volume_of(self, namespace: str, claim: str) -> Object:
+        """A claim may name any volume; a volume is for the claim that it names itself."""
+        name = self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
+        record = self._store.get("persistentvolumes", name) if name else None
+        volume: Object = {} if record is None else orjson.loads(record.data)
+        of = (volume.get("spec") or {}).get("claimRef") or {}
+        return volume if (of.get("namespace"), of.get("name")) == (namespace, claim) else {}
 
     def node_of(self, resource: str, name: str, namespace: str = "") -> str:
         return self._field(_PLACES[resource], f"{namespace}/{name}" if namespace else name, "nodeName")

@@ -56,6 +56,20 @@ def test_a_mirror_pod_refers_to_nothing():
     assert list(references(mirror)) == []
 
 
+VOLUME = {
+    "metadata": {"name": "volume"},
+    "spec": {
+        "claimRef": {"namespace": "n", "name": "claim"},
+        "csi": {
+            "nodeStageSecretRef": {"namespace": "drivers", "name": "stage"},
+            "controllerPublishSecretRef": {"namespace": "drivers", "name": "controller"},
+        },
+        "rbd": {"secretRef": {"name": "usual"}},
+        "azureFile": {"secretName": "share", "secretNamespace": "m"},
+    },
+}
+
+
 class Objects:
     """One pod on node ``a``, whose claim is bound; an attachment and a slice of it."""
 
@@ -65,7 +79,7 @@ class Objects:
         return [pod(volumes=volumes, resourceClaims=claims)] if node == "a" else []
 
     def volume_of(self, namespace, claim):
-        return "volume" if (namespace, claim) == ("n", "claim") else ""
+        return VOLUME if (namespace, claim) == ("n", "claim") else {}
 
     def node_of(self, resource, name, namespace=""):
         return {"mine": "a", "theirs": "b"}.get(name, "") if namespace in ("", "n") else ""
@@ -78,6 +92,12 @@ ASKED = [
     (("get", "", "persistentvolumeclaims", "", "m", "claim"), False),
     (("patch", "", "persistentvolumeclaims", "status", "n", "claim"), True),
     (("patch", "", "persistentvolumeclaims", "", "n", "claim"), False),
+    (("get", "", "secrets", "", "drivers", "stage"), True),
+    (("get", "", "secrets", "", "drivers", "controller"), False),
+    (("get", "", "secrets", "", "n", "usual"), True),
+    (("get", "", "secrets", "", "m", "share"), True),
+    (("get", "", "secrets", "", "n", "share"), False),
+    (("list", "", "secrets", "", "n", ""), False),
     (("get", "", "persistentvolumes", "", "", "volume"), True),
     (("get", "", "persistentvolumes", "", "", "another"), False),
     (("get", "", "persistentvolumes", "", "", ""), False),
