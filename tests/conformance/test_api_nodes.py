@@ -171,6 +171,40 @@ async def test_a_review_knows_what_a_node_may(api: Api, there: None) -> None:
         assert bool(answer["status"].get("allowed")) is wanted
 
 
+async def test_a_kubelet_reads_volumes_of_its_pods_claims_and_what_their_drivers_need(
+    api: Api, there: None
+) -> None:
+    """A claim may name any volume; a volume is for the claim that it names itself."""
+    asking, volumes = kubelet(api), "/api/v1/persistentvolumes"
+    size, modes = {"storage": "1Gi"}, {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    names = {each: f"{each}-{api.namespace}" for each in ("bound", "stolen")}
+    for claim, volume in names.items():
+        csi = {"driver": "a.b", "volumeHandle": "h"}
+        for kind in ("nodeStage", "nodePublish", "controllerPublish"):
+            csi[f"{kind}SecretRef"] = {"namespace": api.namespace, "name": f"{claim}-{kind.lower()}"}
+        of = {"namespace": api.namespace, "name": claim if claim == "bound" else "another"}
+        spec = {**modes, "capacity": size, "csi": csi, "claimRef": of}
+        (await api.post(volumes, {"metadata": {"name": volume}, "spec": spec})).ok()
+        spec = {**modes, "resources": {"requests": size}, "volumeName": volume}
+        (await api.post(api.at("persistentvolumeclaims"), {"metadata": {"name": claim}, "spec": spec})).ok()
+        used = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+        (await api.post(api.at("pods"), pod(f"of-{claim}", node(api), volumes=used))).ok()
+    at = f"{volumes}/{names['bound']}"
+
+    async def known() -> bool:
+        return await code(asking, "GET", at) == 200
+
+    await api.eventually(known, "the server knows the pod")
+    assert await code(asking, "GET", f"{volumes}/{names['stolen']}") == 403
+    secrets = [
+        f"{claim}-{kind}" for claim in names for kind in ("nodestage", "nodepublish", "controllerpublish")
+    ]
+    read = {each for each in secrets if await code(asking, "GET", api.at("secrets", each)) == 404}
+    assert read == {"bound-nodestage", "bound-nodepublish"}
+    for volume in names.values():
+        await api.delete(f"{volumes}/{volume}")
+
+
 async def test_rights_end_with_the_pod(api: Api, there: None) -> None:
     (await api.call("DELETE", api.at("pods", "mine"), {"gracePeriodSeconds": 0})).ok()
 

@@ -1,25 +1,19 @@
 """What real kubelets need of a cluster, on both servers with their controllers: what each namespace has, certificates
-that are approved and signed, cluster-info that is signed by tokens; and what a node writes."""
+that are approved and signed, and cluster-info that is signed by tokens."""
 
-import asyncio
-import itertools
 import json
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.conformance.conftest import Begun
 
 from kubewright.api.bootstrap.tokens import is_signed
-from kubewright.base.clock import SystemClock, rfc3339
+from kubewright.base.clock import rfc3339
 from kubewright.pki.certificates import new_request
 from kubewright.pki.facts import facts_of, is_signed_by
 from kubewright.testing.api import Api, Object
-from kubewright.testing.real_kubernetes import FOR_KUBELETS, Options, RealKubernetes, find
-from kubewright.testing.servers import embedded_api, real_api
 from kubewright.wire.http import User
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -28,60 +22,10 @@ CLIENT, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/
 USERS = "kubernetes.io/kube-apiserver-client"
 SIGNING = "digital signature"
 TOKENS, INFOS = "/api/v1/namespaces/kube-system/secrets", "/api/v1/namespaces/kube-public/configmaps"
-CONTROLLERS = ("namespace-controller", "clusterrole-aggregation-controller", *FOR_KUBELETS)
 APPROVALS = {
     "kubelets": ("system:certificates.k8s.io:certificatesigningrequests:nodeclient", "system:bootstrappers:test"),
     "renewals": ("system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
 }  # fmt: skip
-
-
-def apart(work: Any) -> None:
-    """Run on a loop of its own in another thread."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, work).result()
-
-
-@pytest.fixture(scope="module")
-def kubelets_server() -> Iterator[RealKubernetes]:
-    """A real control plane with the controllers that kubelets need."""
-    flags = ("--enable-admission-plugins=NodeRestriction",)
-    options = Options(fsync=False, controllers=CONTROLLERS, apiserver_flags=flags)
-    real = RealKubernetes(find(), SystemClock(), options)
-    apart(real.start())
-    try:
-        yield real
-    finally:
-        apart(real.stop())
-
-
-_numbers = itertools.count(1)
-WORLDS = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),
-]
-
-
-Begun = Callable[[], AbstractAsyncContextManager[Api]]
-
-
-@pytest.fixture(params=WORLDS)
-def begun(request: pytest.FixtureRequest) -> Begun:
-    """Begins a server with these controllers, seen from a new namespace.
-
-    The test begins it, not the fixture: only a test's body has virtual time.
-    """
-    real = request.getfixturevalue("kubelets_server") if request.param == "real" else None
-    name = f"n{next(_numbers)}"
-
-    @asynccontextmanager
-    async def begin() -> AsyncIterator[Api]:
-        async with embedded_api(for_kubelets=True) if real is None else real_api(real) as found:
-            (await found.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
-            given = f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt"
-            await found.eventually(lambda: has(found, given), "the namespace is set up")
-            yield Api(found.transport, found.clock, found.flavour, name)
-
-    return begin
 
 
 async def has(api: Api, path: str) -> bool:
@@ -424,73 +368,3 @@ async def test_a_secret_of_another_type_is_no_token(begun: Begun) -> None:
         assert await has(api, f"{TOKENS}/bootstrap-token-abcabc")
         assert list((await api.get(info)).ok()["data"]) == ["kubeconfig"]
         await api.delete(f"{TOKENS}/bootstrap-token-abcabc")
-
-
-# ---------------------------------------------------------------- what a node writes
-
-
-def bound_pod(name: str, node: str, **metadata: Any) -> Object:
-    spec = {
-        "nodeName": node,
-        "containers": [{"name": "c", "image": "i"}],
-        "automountServiceAccountToken": False,
-    }
-    return {"metadata": {"name": name, **metadata}, "spec": spec}
-
-
-async def test_a_node_writes_its_own_objects_only(begun: Begun) -> None:
-    async with begun() as api:
-        own, other = f"own-{api.namespace}", f"other-{api.namespace}"
-        kubelet = api.as_user(f"system:node:{own}", group="system:nodes")
-        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-        nodes, pods, csi = "/api/v1/nodes", api.at("pods"), "/apis/storage.k8s.io/v1/csinodes"
-        (await api.post(nodes, {"metadata": {"name": other}})).ok()
-        seen = {}
-        for name in (own, other):
-            seen["node", name] = (await kubelet.post(nodes, {"metadata": {"name": name}})).code
-            seen["lease", name] = (await kubelet.post(leases, {"metadata": {"name": name}, "spec": {}})).code
-            seen["csi", name] = (
-                await kubelet.post(csi, {"metadata": {"name": name}, "spec": {"drivers": []}})
-            ).code
-            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-            seen["status", name] = (await kubelet.patch(f"{nodes}/{name}/status", ready)).code
-            seen["label", name] = (
-                await kubelet.patch(f"{nodes}/{name}", {"metadata": {"labels": {"a.b/c": "d"}}})
-            ).code
-            for pod in ("p", "q"):
-                (await api.post(pods, bound_pod(f"{pod}-{name}", name))).ok()
-            running = {"status": {"phase": "Running"}}
-            seen["pod", name] = (await kubelet.patch(f"{pods}/p-{name}/status", running)).code
-            gone = {"gracePeriodSeconds": 0}
-            seen["end", name] = (await kubelet.call("DELETE", f"{pods}/q-{name}", gone)).code
-        theirs = {what for (what, name), code in seen.items() if name == own and code < 300}
-        assert theirs == {"node", "lease", "csi", "status", "label", "pod", "end"}
-        assert {code for (_, name), code in seen.items() if name == other} == {403}
-
-
-async def test_a_node_makes_mirror_pods_and_gives_itself_no_marks(begun: Begun) -> None:
-    async with begun() as api:
-        own = f"mirrors-{api.namespace}"
-        kubelet = api.as_user(f"system:node:{own}", group="system:nodes")
-        node = (await kubelet.post("/api/v1/nodes", {"metadata": {"name": own}})).ok()
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "name": own,
-            "uid": node["metadata"]["uid"],
-            "controller": True,
-        }
-        mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
-        pods = api.at("pods")
-        assert (await kubelet.post(pods, bound_pod("mirror", own, **mirror))).code == 201
-        assert (await kubelet.post(pods, bound_pod("other", "another", **mirror))).code == 403
-        assert (await kubelet.post(pods, bound_pod("plain", own))).code == 403
-        secret = bound_pod("secret", own, **mirror)
-        secret["spec"]["volumes"] = [{"name": "s", "secret": {"secretName": "any"}}]
-        assert (await kubelet.post(pods, secret)).code == 403
-        at = f"/api/v1/nodes/{own}"
-        marked = {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b"}}}
-        assert (await kubelet.patch(at, marked)).code == 403
-        taint = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
-        assert (await kubelet.patch(at, taint)).code == 403
-        assert (await kubelet.delete(at)).code == 403

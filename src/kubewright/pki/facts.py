@@ -6,7 +6,7 @@ Invariants.  Nothing here reads a private key. Every moment is in UTC.
 Called by    ``certificates``, and what decides whether a certificate is made anew.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -57,8 +57,8 @@ def facts_of(pem: bytes) -> Facts:
     named = extension_of(certificate, x509.SubjectAlternativeName)
     hosts = [] if named is None else named.get_values_for_type(x509.DNSName)
     addresses = [] if named is None else named.get_values_for_type(x509.IPAddress)
-    common = _texts(certificate.subject, NameOID.COMMON_NAME)
-    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
+    common = texts_of(certificate, NameOID.COMMON_NAME)
+    groups = tuple(texts_of(certificate, NameOID.ORGANIZATION_NAME))
     return Facts(
         user=User(common[-1] if common else "", groups),
         names=frozenset([*hosts, *map(str, addresses)]),
@@ -133,8 +133,8 @@ def read_user(der: bytes) -> tuple[User | None, datetime]:
     """
     with value_errors():
         certificate = x509.load_der_x509_certificate(der)
-    names = _texts(certificate.subject, NameOID.COMMON_NAME)
-    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
+    names = texts_of(certificate, NameOID.COMMON_NAME)
+    groups = tuple(texts_of(certificate, NameOID.ORGANIZATION_NAME))
     user = User(names[-1], groups) if names and names[-1] else None
     return user, certificate.not_valid_after_utc
 
@@ -163,5 +163,16 @@ def issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
 
 
-def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:
-    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(oid)]
+def texts_of(
+    holder: x509.Certificate | x509.CertificateSigningRequest, oid: x509.ObjectIdentifier
+) -> list[str]:
+    """The texts of one sort in a subject, in their order.
+
+    Raises:
+        ValueError: the subject cannot be read.
+    """
+    try:
+        with value_errors():
+            return [str(attribute.value) for attribute in holder.subject.get_attributes_for_oid(oid)]
+    except TypeError as error:  # the library's word for bits where a text should be
+        raise ValueError(str(error)) from None

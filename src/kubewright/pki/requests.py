@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from kubewright.pki.facts import issued_by
+from kubewright.pki.facts import issued_by, texts_of
 from kubewright.pki.keys import KeyPair, read_certificates, read_private_key, value_errors
 
 BACKDATED = timedelta(minutes=5)
@@ -81,13 +81,14 @@ def asked_in(pem: bytes) -> Asked:
         ValueError: it is no request, or its signature is not by the key in it.
     """
     request = _read(pem)
-    common = _texts(request.subject, NameOID.COMMON_NAME)
+    common = texts_of(request, NameOID.COMMON_NAME)
+    organizations = tuple(texts_of(request, NameOID.ORGANIZATION_NAME))
     names = _names(request)
     if names is None:
-        return Asked(common[-1] if common else "", _texts(request.subject, NameOID.ORGANIZATION_NAME))
+        return Asked(common[-1] if common else "", organizations)
     return Asked(
         common[-1] if common else "",
-        _texts(request.subject, NameOID.ORGANIZATION_NAME),
+        organizations,
         hosts=tuple(names.get_values_for_type(x509.DNSName)),
         addresses=tuple(map(str, names.get_values_for_type(x509.IPAddress))),
         emails=tuple(names.get_values_for_type(x509.RFC822Name)),
@@ -157,6 +158,7 @@ def _read(pem: bytes) -> x509.CertificateSigningRequest:
         if not request.is_signature_valid:
             raise ValueError("the signature of the request is not by its key")
         _names(request)
+        texts_of(request, NameOID.COMMON_NAME)
         _public_key(request)
     return request
 
@@ -175,7 +177,3 @@ def _names(request: x509.CertificateSigningRequest) -> x509.SubjectAlternativeNa
         return request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
-
-
-def _texts(subject: x509.Name, oid: ObjectIdentifier) -> tuple[str, ...]:
-    return tuple(str(attribute.value) for attribute in subject.get_attributes_for_oid(oid))

@@ -1,5 +1,6 @@
 """Requests for certificates: what is read in them, and which certificate answers them."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -11,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.pki.certificates import new_authority, new_request
 from kubewright.pki.clusters import new_cluster_authority
-from kubewright.pki.facts import facts_of, is_signed_by
+from kubewright.pki.facts import facts_of, is_signed_by, read_user
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.pki.requests import LONGEST_REQUEST, USAGES, Asked, asked_in, signed
 from kubewright.wire.http import User
@@ -51,6 +52,21 @@ def test_a_request_says_whom_it_is_for_and_under_which_names():
     assert asked_in(request(subject=False)) == Asked("")
 
 
+def of_bits():
+    """A well signed request whose organization is no text: bits."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "\0people")])
+    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    body = made.tbs_certrequest_bytes.replace(b"\x0c\x07\0people", b"\x03\x07\0people")
+    signature = key.sign(body, ec.ECDSA(hashes.SHA256()))
+    ecdsa_with_sha256 = bytes.fromhex("300a06082a8648ce3d040302")
+    bits = bytes((3, len(signature) + 1, 0)) + signature
+    whole = body + ecdsa_with_sha256 + bits
+    return x509.load_der_x509_csr(bytes((0x30, 0x81, len(whole))) + whole).public_bytes(
+        serialization.Encoding.PEM
+    )
+
+
 def spoiled():
     """A request whose name was changed after it was signed."""
     pem = new_request(User("ann", ()))[0]
@@ -67,6 +83,7 @@ def spoiled():
         pytest.param(b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", id="no DER"),
         pytest.param(b"-----BEGIN CERTIFICATE REQUEST-----\n" + b"A" * LONGEST_REQUEST, id="too long"),
         pytest.param(spoiled(), id="a signature of something else"),
+        pytest.param(of_bits(), id="a name that is no text"),
         pytest.param(request(key=dsa.generate_private_key(1024)), id="a key that nobody here takes"),
     ],
 )  # fmt: skip
@@ -75,6 +92,19 @@ def test_what_is_no_good_request_is_refused(pem):
         asked_in(pem)
     with pytest.raises(ValueError, match=r"\w"):
         signed(CA, pem, ["client auth"], NOW, YEAR)
+
+
+def test_a_certificate_whose_subject_is_no_text_is_refused_too():
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "\0people")])
+    key = ec.generate_private_key(ec.SECP256R1())
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    built = built.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + YEAR)
+    made = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    der = made.replace(b"\x0c\x07\0people", b"\x03\x07\0people")
+    with pytest.raises(ValueError, match="BitString"):
+        read_user(der)
+    with pytest.raises(ValueError, match="BitString"):
+        facts_of(ssl.DER_cert_to_PEM_cert(der).encode())
 
 
 @pytest.mark.parametrize(

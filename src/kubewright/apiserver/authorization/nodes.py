@@ -7,9 +7,9 @@ Theory.      A kubelet is the user ``system:node:<name>`` in the group ``system:
              graph to keep.
 Invariants.  No opinion is no right: where this module says nothing, the roles decide. A mirror pod, which the
              kubelet itself makes, gives it no right to anything.
-Source       kube-apiserver's Node authorizer, and of the admission plugin NodeRestriction that nodes write
-             their own Node, Lease, CSINode and pods only.
-Called by    ``policy``, for each request that the roles do not allow.
+Source       kube-apiserver's Node authorizer.
+Called by    ``policy``, for each request that the roles do not allow. What of its objects a node may change
+             is judged when they are known (``restriction``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,11 +34,11 @@ class Objects(Protocol):
     def pods_on(self, node: str) -> Iterable[Object]:
         """The pods that are bound to a node."""
 
-    def volume_of(self, namespace: str, claim: str) -> str:
-        """The PersistentVolume that a claim is bound to; empty: none."""
+    def volume_of(self, namespace: str, claim: str) -> Object:
+        """The PersistentVolume that a claim names and that is for this claim; empty: none."""
 
-    def node_of(self, resource: str, name: str) -> str:
-        """The node that a VolumeAttachment or a ResourceSlice is for; empty: none."""
+    def node_of(self, resource: str, name: str, namespace: str = "") -> str:
+        """The node that a VolumeAttachment or a ResourceSlice is for, or a Pod is on; empty: none."""
 
 
 def node_of(asked: Attributes) -> str:
@@ -79,14 +79,28 @@ def _of_its_pods(kind: str) -> Narrower:
 
 
 def _volumes(objects: Objects, node: str, asked: Attributes) -> bool:
-    """The volumes that the claims of its pods are bound to."""
+    """The volumes of the claims of its pods."""
+    found = _volumes_on(objects, node)
+    return bool(asked.name) and any(each["metadata"].get("name") == asked.name for each in found)
+
+
+def _volumes_on(objects: Objects, node: str) -> Iterator[Object]:
     claims = (
         (str(pod["metadata"].get("namespace", "")), name)
         for pod in objects.pods_on(node)
         for kind, name in references(pod)
         if kind == CLAIMS
     )
-    return bool(asked.name) and any(objects.volume_of(*claim) == asked.name for claim in claims)
+    return (volume for claim in claims if (volume := objects.volume_of(*claim)))
+
+
+def _secrets(objects: Objects, node: str, asked: Attributes) -> bool:
+    """Those of its pods, and those that drivers need for the volumes of its pods."""
+    if _of_its_pods(SECRETS)(objects, node, asked):
+        return True
+    place = (asked.namespace, asked.name)
+    volumes = _volumes_on(objects, node) if asked.name else ()
+    return any(place in set(secrets_of(volume)) for volume in volumes)
 
 
 def _accounts(objects: Objects, node: str, asked: Attributes) -> bool:
@@ -108,11 +122,7 @@ def _pods(objects: Objects, node: str, asked: Attributes) -> bool:
         return True  # that of which pod, is asked when it is known
     if asked.verb in ("list", "watch") and asked.node == node:
         return True
-    return bool(asked.name) and any(
-        pod["metadata"].get("name") == asked.name
-        for pod in objects.pods_on(node)
-        if _is_in(pod, asked.namespace)
-    )
+    return bool(asked.name) and objects.node_of("pods", asked.name, asked.namespace) == node
 
 
 def _slices(objects: Objects, node: str, asked: Attributes) -> bool:
@@ -128,7 +138,7 @@ def _attachments(objects: Objects, node: str, asked: Attributes) -> bool:
 SECRETS, MAPS, CLAIMS, ACCOUNTS = "secrets", "configmaps", "persistentvolumeclaims", "serviceaccounts"
 DEVICES = "resourceclaims"
 _NARROWER: Mapping[tuple[str, str], Narrower] = {
-    ("", SECRETS): _of_its_pods(SECRETS),
+    ("", SECRETS): _secrets,
     ("", MAPS): _of_its_pods(MAPS),
     ("", CLAIMS): _of_its_pods(CLAIMS),
     ("", "persistentvolumes"): _volumes,
@@ -188,6 +198,24 @@ def _of_volume(volume: Object, pod: str) -> Iterator[tuple[str, str]]:
                 yield SECRETS, str(driver["secretName"])
 
 
+_FOR_KUBELETS = ("secretRef", "nodeStageSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+
+
+def secrets_of(volume: Object) -> Iterator[tuple[str, str]]:
+    """The Secrets that a kubelet needs for a PersistentVolume: namespaces (usually the claim's) and names."""
+    spec = volume.get("spec") or {}
+    usual = str((spec.get("claimRef") or {}).get("namespace") or "")
+    for name, driver in spec.items():
+        if not isinstance(driver, Mapping):
+            continue
+        for field in _FOR_KUBELETS:
+            found = driver.get(field)
+            if isinstance(found, Mapping) and found.get("name"):
+                yield str(found.get("namespace") or usual), str(found["name"])
+        if name == "azureFile" and driver.get("secretName"):
+            yield str(driver.get("secretNamespace") or usual), str(driver["secretName"])
+
+
 def _named(obj: Object, **kinds: str) -> Iterator[tuple[str, str]]:
     """The names in these fields, each with the kind that it is of."""
     for field, kind in kinds.items():
@@ -198,36 +226,3 @@ def _named(obj: Object, **kinds: str) -> Iterator[tuple[str, str]]:
 
 def _is_in(pod: Object, namespace: str) -> bool:
     return bool(pod["metadata"].get("namespace") == namespace)
-
-
-def wrong_write(node: str, kind: str, new: Object, old: Object | None) -> str:
-    """Why a node may not store an object of this kind, now that it is known; empty: it may."""
-    metadata = new.get("metadata") or {}
-    spec = new.get("spec") or {}
-    if kind in ("Node", "CSINode", "Lease") and metadata.get("name") != node:
-        return f"node {node!r} is not allowed to write another's {kind}"
-    if kind == "ResourceSlice" and spec.get("nodeName") != node:
-        return f"node {node!r} is not allowed to write slices of another node"
-    if kind == "Pod" and old is None:
-        if MIRROR_POD_ANNOTATION not in (metadata.get("annotations") or {}) or spec.get("nodeName") != node:
-            return f"node {node!r} can only create mirror pods that are bound to itself"
-        if next(references({**new, "metadata": {}}), None) is not None:
-            return f"node {node!r} can not create pods that refer to other objects"
-    if kind == "Node" and old is not None:
-        return _wrong_change(node, new, old)
-    return ""
-
-
-RESTRICTED = "node-restriction.kubernetes.io"
-"""Labels of this domain, and of those below it, are for administrators: no node gives them to itself."""
-
-
-def _wrong_change(node: str, new: Object, old: Object) -> str:
-    labels, before = ((each.get("metadata") or {}).get("labels") or {} for each in (new, old))
-    changed = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
-    for key in sorted(changed):
-        domain = key.partition("/")[0] if "/" in key else ""
-        if domain == RESTRICTED or domain.endswith(f".{RESTRICTED}"):
-            return f"node {node!r} is not allowed to modify label {key}"
-    taints = [(each.get("spec") or {}).get("taints") or [] for each in (new, old)]
-    return "" if taints[0] == taints[1] else f"node {node!r} is not allowed to modify taints"

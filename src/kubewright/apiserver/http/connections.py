@@ -26,6 +26,7 @@ import structlog
 
 from kubewright.apiserver.authorization.attributes import ACCOUNT, MASTERS
 from kubewright.base.clock import Clock
+from kubewright.wire.errors import BadRequest
 from kubewright.wire.http import User
 
 log = structlog.get_logger("kubewright.apiserver.http")
@@ -180,6 +181,8 @@ class Connection(asyncio.Protocol):
         self._taken = clock.monotonic()
         self._dropped = self._said_goodbye = False
         self._received: Received | None = None
+        self._end_of_head = b""
+        """The last bytes that came as HTTP."""
         self.patience = STALLED_SECONDS
         """How long the client may take nothing of what waits for it."""
         self.abort: Callable[[], object] = lambda: None
@@ -216,6 +219,7 @@ class Connection(asyncio.Protocol):
             return
         if self._began is None and self._waiting_since is not None:
             self._began = self._clock.monotonic()
+        self._end_of_head = (self._end_of_head + data[-4:])[-4:]
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -272,9 +276,12 @@ class Connection(asyncio.Protocol):
 
         Raises:
             ConnectionError: the client is gone.
+            BadRequest: more than the head of the request has come, and aiohttp has it: it would be lost.
         """
         if self._transport is None:
             raise ConnectionAbortedError("the client is gone")
+        if self._end_of_head != b"\r\n\r\n":
+            raise BadRequest("what follows a request for an upgrade has come before the answer to it")
         self._received = Received(self._transport)
         return self._received
 

@@ -93,8 +93,11 @@ class Exchange:
     async def _upgrading(self, http: web.BaseRequest, connection: Connection) -> web.StreamResponse:
         """A request that wants to leave HTTP. What follows its head is kept from aiohttp, so it is the last
         one of the connection, also where it is refused."""
+        answer: web.StreamResponse
         try:
             answer = await self._served(http, connection, connection.leaves_http())
+        except BadRequest as error:
+            answer = await self._whole(http, connection, answers.failure(error))
         except ConnectionError:
             answer = web.Response(status=503)  # to no client: it has left
         answer.force_close()

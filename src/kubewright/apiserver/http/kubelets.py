@@ -12,9 +12,10 @@ Invariants.  A pod whose Node has no kubelet (``kubelets.where``) gets the one a
 Called by    ``app``, before ``subresources``. Continues in ``kubelets``.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from kubewright.apiserver.kubelets.dialing import Answer, Dialer, Upgraded
 from kubewright.apiserver.kubelets.questions import STREAMS, log_path, refused_log, stream_path
@@ -210,6 +211,11 @@ def _name_and_port(asked: str) -> tuple[str, str]:
     raise BadRequest(f'invalid node request "{asked[:300]}"')
 
 
+def _leads_out(path: str) -> bool:
+    """Whether a client that resolves the dots of a path may come out above of where it begins."""
+    return any(unquote(each) in (".", "..") for each in re.split(r"[/\\?#]", path))
+
+
 def _proxied(answer: Answer, place: str) -> Response:
     """A kubelet's answer as the client gets it; a redirect stays below the place of its node."""
     headers = {name: answer.headers[name] for name in _ANSWERED if name in answer.headers}
@@ -217,7 +223,7 @@ def _proxied(answer: Answer, place: str) -> Response:
     if 300 <= answer.status < 400 and answer.status != 304:
         answer.close()
         where = answer.headers.get("location", "")
-        if not where.startswith("/") or where.startswith("//"):
+        if not where.startswith("/") or where.startswith("//") or _leads_out(where):
             said = "the backend attempted to redirect this request, which is not permitted"
             raise ApiError(said, code=502, reason="")
         return Response(answer.status, b"", media, {"location": place + where})

@@ -13,7 +13,7 @@ from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object
 from kubewright.apiserver.registry.lifecycle import DeleteOptions
-from kubewright.apiserver.registry.policies import Policies
+from kubewright.apiserver.registry.policies import Policies, restricted_node
 from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
 from kubewright.apiserver.registry.target import Options, Target
@@ -129,7 +129,7 @@ class Subresources:
         sent = self._body(request, "TokenRequest")
         account = Account(target.namespace, target.name, self._there(target).uid)
         warnings: list[str] = []
-        issued = self._tokens.answer(sent, account, warnings)
+        issued = self._tokens.answer(sent, account, warnings, node=restricted_node(request.user))
         return answers.with_warnings(answers.plain(issued, self._form(request), code=201), warnings)
 
     def _review(self, request: Request, target: Target) -> Response:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPMessage, parse_headers
+from http.client import HTTPException, HTTPMessage, parse_headers
 from io import BytesIO
 from types import TracebackType
 from typing import Any, Never
@@ -32,7 +32,7 @@ import aiohttp
 from yarl import URL
 
 from kubewright.apiserver.http.connections import holder_of, keep_alive
-from kubewright.apiserver.kubelets.where import Kubelet, may_be_dialled
+from kubewright.apiserver.kubelets.where import Kubelet, is_address, may_be_dialled
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.wire.errors import BadRequest, ServerError, TooManyRequests
@@ -231,9 +231,13 @@ class Dialer:
         except (OSError, aiohttp.ClientError) as error:  # TimeoutError is an OSError
             said = f'{method.title()} "https://{kubelet.address}{path.partition("?")[0]}"'
             raise ServerError(f"{said}: {_why(error, kubelet)}{kubelet.told}", reason="") from None
+        if got.status < 200:  # such an answer has no end that aiohttp would find
+            got.close()
+            raise ServerError(f"the kubelet answers {got.status} to what is no upgrade", reason="")
+        headers = _shown(got.headers.items())
         if got.status >= 400:
-            return Answer(got.status, _lower(got.headers), said=await _beginning(got))
-        return Answer(got.status, _lower(got.headers), Stream(got.content.readany, got.close))
+            return Answer(got.status, headers, said=await _beginning(got))
+        return Answer(got.status, headers, Stream(got.content.readany, got.close))
 
     async def upgrade(self, kubelet: Kubelet, method: str, path: str, headers: Iterable[tuple[str, str]]
                       ) -> "Answer | Upgraded":  # fmt: skip
@@ -251,7 +255,7 @@ class Dialer:
             async with asyncio.timeout(HEAD_SECONDS):
                 status, head = _read_head(await reader.readuntil(b"\r\n\r\n"))
             if status == 101:
-                return Upgraded(_headers_of(head), reader, writer)
+                return Upgraded(_shown(head.items()), reader, writer)
             said = await _rest(reader, head) if status >= 400 else b""
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
             writer.transport.abort()
@@ -262,7 +266,7 @@ class Dialer:
             writer.transport.abort()
             raise
         writer.transport.abort()
-        return Answer(status, _headers_of(head), said=said)
+        return Answer(status, _shown(head.items()), said=said)
 
     async def _connected(self, kubelet: Kubelet) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host = await self._resolved(kubelet)
@@ -280,19 +284,7 @@ class Dialer:
 
     async def _resolved(self, kubelet: Kubelet) -> str:
         """The address to dial: all that the kubelet's name stands for must be allowed."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                found = await loop.getaddrinfo(kubelet.host, kubelet.port, type=socket.SOCK_STREAM)
-        except TimeoutError:
-            raise ServerError(
-                f"error dialing backend: lookup {kubelet.host}: i/o timeout", reason=""
-            ) from None
-        except (OSError, UnicodeError):
-            raise ServerError(
-                f"error dialing backend: lookup {kubelet.host}: no such host", reason=""
-            ) from None
-        addresses = [str(each[4][0]) for each in found]
+        addresses = [kubelet.host] if is_address(kubelet.host) else await _looked_up(kubelet)
         if refused := next((each for each in addresses if not self._allowed(each)), None):
             raise BadRequest(
                 f'address not allowed: Node "{kubelet.node}" says that its kubelet is at {refused}'
@@ -338,6 +330,22 @@ class Upgraded:
         return stream.sends(received, self._writer)
 
 
+async def _looked_up(kubelet: Kubelet) -> list[str]:
+    """The addresses of a name. A thread waits for each, and there are few: so no address is looked up."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(
+                kubelet.host, kubelet.port, type=socket.SOCK_STREAM
+            )
+    except TimeoutError:
+        why = "i/o timeout"
+    except (OSError, UnicodeError):
+        why = "no such host"
+    else:
+        return [str(each[4][0]) for each in found]
+    raise ServerError(f"error dialing backend: lookup {kubelet.host}: {why}", reason="")
+
+
 def _new_socket(info: tuple[Any, ...]) -> socket.socket:
     family, kind, proto, _, _ = info
     made = socket.socket(family, kind, proto)
@@ -360,10 +368,6 @@ def _why(error: BaseException, kubelet: Kubelet) -> str:
     return "malformed HTTP response"
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
 async def _beginning(got: aiohttp.ClientResponse) -> bytes:
     """As much as is kept of the body of a refusal."""
     said = bytearray()
@@ -381,13 +385,17 @@ def _read_head(raw: bytes) -> tuple[int, HTTPMessage]:
     version, _, status = first.decode("latin-1").partition(" ")
     if len(raw) > HEAD_BYTES or not version.startswith("HTTP/1.") or not status[:3].isdigit():
         raise ValueError("no HTTP")
-    return int(status[:3]), parse_headers(BytesIO(rest))
+    try:
+        return int(status[:3]), parse_headers(BytesIO(rest))
+    except HTTPException as error:  # there are too many
+        raise ValueError(str(error)) from None
 
 
-def _headers_of(head: HTTPMessage) -> dict[str, str]:
+def _shown(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers as a client may get them: of each value what can be printed, in one line."""
     found: dict[str, str] = {}
-    for name, value in head.items():
-        key, line = name.lower(), " ".join(value.split())
+    for name, value in headers:
+        key, line = name.lower(), "".join(filter(str.isprintable, " ".join(value.split())))
         found[key] = f"{found[key]}, {line}" if key in found else line
     return found
 

@@ -15,6 +15,7 @@ Called by    ``http.usage``.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -23,7 +24,7 @@ import structlog
 from kubewright.apiserver.kubelets.dialing import Dialer
 from kubewright.apiserver.kubelets.where import Kubelet
 from kubewright.apiserver.registry.kind import Object
-from kubewright.base.clock import Clock
+from kubewright.base.clock import Clock, parse_rfc3339
 from kubewright.wire.errors import ApiError, ServerError
 
 log = structlog.get_logger("kubewright.apiserver")
@@ -57,11 +58,18 @@ class Measured(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def usage(self) -> dict[str, str] | None:
-        """None: a number is missing, or makes no sense."""
+        """None: a number is missing, or makes no sense, or when it was measured is no time."""
         cores, held = self.cpu.usage_nano_cores, self.memory.working_set_bytes
-        if cores is None or held is None or cores < 0 or held < 0:
+        if cores is None or held is None or cores < 0 or held < 0 or not _is_time(self.cpu.time):
             return None
         return {"cpu": f"{cores}n", "memory": f"{held // 1024}Ki"}
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a time as clients read it; one that is not would cost them the whole list."""
+    with suppress(ValueError):
+        return bool(parse_rfc3339(text))
+    return False
 
 
 class PodReference(msgspec.Struct, frozen=True):
@@ -164,7 +172,7 @@ class Usage:
         try:
             async with self._turns, asyncio.timeout(KUBELET_SECONDS):
                 summary = _read(await dialer.whole(kubelet, PATH, SUMMARY_BYTES))
-        except (ApiError, ServerError, TimeoutError, msgspec.MsgspecError) as error:
+        except (ApiError, ServerError, TimeoutError, msgspec.MsgspecError, RecursionError) as error:
             log.debug("a kubelet says nothing of use", node=kubelet.node, why=str(error) or "too slow")
         self._known[kubelet] = _Known(summary, self._clock.monotonic())
         return summary

@@ -5,8 +5,9 @@ Theory.      A kubelet writes its addresses and its port into the status of its 
              machine's name is often known to nothing but itself. A Node whose status has no port has no
              kubelet that can be asked: simulated ones are so, and those that a user has made by hand.
 Invariants.  Who may write a Node's status must not make this server a client of whatever listens near it. So
-             no address of this machine itself is dialled, none of its link (the metadata service of a cloud
-             is there), and none of many machines; kube-apiserver has the same rule for ``nodes/proxy``.
+             no loopback address is dialled, none of the link (the metadata service of a cloud is there), and
+             none of many machines; kube-apiserver has the same rule for ``nodes/proxy``. An address by which
+             others reach this machine is allowed: a kubelet may run here.
 Called by    ``dialing``, ``http.kubelets``, ``http.usage``.
 """
 
@@ -57,6 +58,15 @@ def _trouble(status: Mapping[str, Any]) -> str:
         if each.get("type") == "Ready" and each.get("status") != "True":
             return str(each.get("message") or each.get("reason") or "it does not say why")
     return ""
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address, and no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def may_be_dialled(address: str) -> bool:

@@ -6,7 +6,7 @@ Theory.      Every request needs the policy, and it changes rarely. So it is mad
              object as it would be stored, so it is a guard that ``writing`` calls before the store.
              Writes by members of ``system:masters`` have no such guard. A request for a certificate has one,
              too: the right to write its decision or its certificate is not the right to decide or to sign for
-             its signer. What a node writes is its own (``authorization.nodes``). Other writes have none.
+             its signer. A node writes what is its own (``restriction``). Other writes have none.
 Invariants.  A write is effective for every request that begins after its response.
 Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
 Continues    in ``authorization``.
@@ -21,7 +21,8 @@ import orjson
 
 from kubewright.api.certificates import CLIENT as CLIENTS
 from kubewright.api.certificates import KUBELET_CLIENT, KUBELET_SERVING, SIGNING_REQUEST
-from kubewright.apiserver.authorization import escalation, nodes, rules
+from kubewright.api.core import NODE
+from kubewright.apiserver.authorization import escalation, nodes, restriction, rules
 from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
 from kubewright.apiserver.authorization.nodes import NodeRights
@@ -43,7 +44,7 @@ ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ROLE_BINDINGS = Resource(GROUP, "v1", "rolebindings", "RoleBinding")
 
-REQUESTS = SIGNING_REQUEST.resource
+REQUESTS, NODES = SIGNING_REQUEST.resource, NODE.resource
 
 OF_KUBELETS = (KUBELET_CLIENT, KUBELET_SERVING)
 """Of these a node asks for itself only."""
@@ -69,6 +70,11 @@ class Policies:
         if stamp != self._made_from:
             self._policy, self._made_from = self._make(), stamp
         return self._policy
+
+    def node_uid(self, name: str) -> str:
+        """The uid of a Node; empty: it is not there."""
+        record = self._store.get(str(NODES), name)
+        return "" if record is None else record.uid
 
     def _make(self) -> Policy:
         fresh: dict[tuple[str, str], tuple[int, _Read]] = {}
@@ -100,10 +106,9 @@ def guard_of(policies: Policies, user: User, target: Target, subresource: str = 
         return _guard_of_request(policies, user, subresource)
     if MASTERS in user.groups:
         return None
-    if (node := nodes.node_of(Attributes(user, ""))) and not target.kind.custom:
-        return _guard_of_node(node, target)
     if resource.group != GROUP:
-        return None
+        node = restricted_node(user)
+        return _guard_of_node(policies, node, target) if node and not target.kind.custom else None
     writing = Attributes(
         user, "", GROUP, resource.plural, namespace=target.namespace, name=target.name
     )  # escalation fills in the verb
@@ -120,8 +125,14 @@ def guard_of(policies: Policies, user: User, target: Target, subresource: str = 
     return guard
 
 
+def restricted_node(user: User) -> str:
+    """The node that a user is, if what it writes is restricted for that; else empty."""
+    return "" if MASTERS in user.groups else nodes.node_of(Attributes(user, ""))
+
+
 _NODE_NAME = "spec.nodeName"
 _PLACES = {
+    "pods": str(PODS),
     "resourceslices": "resourceslices.resource.k8s.io",
     "volumeattachments": "volumeattachments.storage.k8s.io",
 }
@@ -142,23 +153,28 @@ class _Objects:
         having = Having(_NODE_NAME, node, partial(codec.field_of, _pod(), _NODE_NAME))
         return (orjson.loads(record.data) for record in self._store.scan_having(having, str(PODS)))
 
-    def volume_of(self, namespace: str, claim: str) -> str:
-        return self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
+    def volume_of(self, namespace: str, claim: str) -> Object:
+        """A claim may name any volume; a volume is for the claim that it names itself."""
+        name = self._field("persistentvolumeclaims", f"{namespace}/{claim}", "volumeName")
+        record = self._store.get("persistentvolumes", name) if name else None
+        volume: Object = {} if record is None else orjson.loads(record.data)
+        of = (volume.get("spec") or {}).get("claimRef") or {}
+        return volume if (of.get("namespace"), of.get("name")) == (namespace, claim) else {}
 
-    def node_of(self, resource: str, name: str) -> str:
-        return self._field(_PLACES[resource], name, "nodeName")
+    def node_of(self, resource: str, name: str, namespace: str = "") -> str:
+        return self._field(_PLACES[resource], f"{namespace}/{name}" if namespace else name, "nodeName")
 
     def _field(self, collection: str, key: str, name: str) -> str:
         record = self._store.get(collection, key)
         return "" if record is None else str((orjson.loads(record.data).get("spec") or {}).get(name) or "")
 
 
-def _guard_of_node(node: str, target: Target) -> Guard:
+def _guard_of_node(policies: Policies, node: str, target: Target) -> Guard:
     """As the admission plugin NodeRestriction: what a node writes is its own."""
     resource = target.kind.resource
 
     def guard(new: Object, old: Object | None) -> None:
-        if why := nodes.wrong_write(node, resource.kind, new, old):
+        if why := restriction.wrong_write(node, resource.kind, new, old, policies.node_uid(node)):
             raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
 
     return guard

@@ -95,10 +95,11 @@ async def test_a_watcher_that_reads_nothing_is_cut_off(serving: Serving) -> None
 
 
 class Flood:
-    """A handler whose answers never end; ``asked`` is how many bytes the server has taken of them."""
+    """A handler whose answers never end; ``asked`` is how many bytes the server has taken of them, and ``last``
+    when it took some."""
 
     def __init__(self, chunk: int = 1_000_000) -> None:
-        self.asked = 0
+        self.asked, self.last = 0, 0.0
         self.chunk = b"x" * chunk
         self.closed = asyncio.Event()
 
@@ -109,6 +110,7 @@ class Flood:
         try:
             while True:
                 self.asked += len(self.chunk)
+                self.last = asyncio.get_running_loop().time()
                 yield self.chunk
         finally:
             self.closed.set()

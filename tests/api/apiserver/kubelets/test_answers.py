@@ -147,10 +147,31 @@ async def test_a_redirect_stays_with_the_node(cluster: Cluster) -> None:
     cluster.kubelet.answers["/sideways"] = plain(301, b"", "location: //10.0.0.1/")
     response = await cluster.server.handle(Request("GET", f"{PROXY}/logs"))
     assert (response.status, response.headers["location"]) == (301, f"{PROXY}/logs/")
-    for path in ("away", "sideways"):
+    for dots in ("/../../secrets", "/a/%2e%2E/b", "/a\\..\\b"):
+        cluster.kubelet.answers[f"/{len(dots)}"] = plain(301, b"", f"location: {dots}")
+    for path in ("away", "sideways", "14", "11", "7"):
         answer = await cluster.api.get(f"{PROXY}/{path}")
         assert answer.code == 502
         assert "redirect" in answer.message
+
+
+async def test_headers_of_a_kubelet_are_shown_as_far_as_they_are_text(cluster: Cluster) -> None:
+    cluster.kubelet.answers["/x"] = plain(200, b"it", "content-type: a\x01b", "etag: c\x7f")
+    raw = await cluster.raw(f"{PROXY}/x", "connection: close", method="GET")
+    code, headers = await raw.head()
+    assert (code, headers["content-type"], headers["etag"]) == (200, "ab", "c")
+    raw.writer.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/namespaces/default/pods/p/log", f"{PROXY}/containerLogs/default/p/c"]
+)
+async def test_a_kubelet_that_switches_protocols_unasked_is_refused(cluster: Cluster, path: str) -> None:
+    answer = b"HTTP/1.1 101 Switching\r\nupgrade: a\r\nconnection: upgrade\r\n\r\nabc"
+    cluster.kubelet.answers["/containerLogs/default/p/c"] = answer
+    got = await cluster.api.get(path)
+    assert (got.code, got.message) == (500, "the kubelet answers 101 to what is no upgrade")
+    assert cluster.server.kubelets.streams.under_way == 0
 
 
 async def test_rules_of_a_node_proxy_are_asked_first(cluster: Cluster) -> None:
@@ -228,6 +249,8 @@ async def test_a_kubelet_measures_no_pod_of_another_node(cluster: Cluster) -> No
     [
         pytest.param(plain(200, b"[1]", JSON), id="another form"),
         pytest.param(plain(200, b'{"node":{"cpu":{"usageNanoCores":"x"}}}', JSON), id="no number"),
+        pytest.param(plain(200, b'{"x":' + b"[" * 100_000, JSON), id="a deep one"),
+        pytest.param(plain(200, summary(1, {}).replace(b"2026-", b"soon"), JSON), id="no time"),
         pytest.param(plain(500, b"no"), id="an error"),
         pytest.param(b"", id="nothing"),
         pytest.param(plain(200, b" " * (usage.SUMMARY_BYTES + 1), JSON), id="too much"),

@@ -1,6 +1,8 @@
 """Connections that are upgraded, byte by byte: what passes, who may, how many, and that nothing stays behind."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.api.apiserver.kubelets.conftest import Cluster, cluster_of
@@ -54,6 +56,21 @@ async def test_bytes_pass_both_ways_whatever_the_protocol(
     (one,) = cluster.kubelet.asked
     assert (one.path, one.query) == wanted
     assert one.user == "kube-apiserver-kubelet-client"
+
+
+async def test_names_that_are_looked_up_for_long_hold_no_address_up(cluster: Cluster) -> None:
+    """Each occupies a thread until DNS has answered."""
+    answered, few = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(few)
+    few.submit(answered.wait)
+    try:
+        async with asyncio.timeout(5):
+            raw = await cluster.raw(f"{POD}/exec?command=ls", *SPDY)
+            assert (await raw.head())[0] == 101
+            raw.writer.close()
+            assert (await cluster.api.get(f"{POD}/log")).code == 200
+    finally:
+        answered.set()
 
 
 async def test_each_protocol_of_a_client_is_a_line_for_the_kubelet(cluster: Cluster) -> None:
@@ -230,13 +247,48 @@ async def test_a_kubelet_that_does_not_listen_says_what_its_node_knows(cluster: 
             500,
             "error dialing backend: malformed HTTP response",
         ),
+        (
+            b"HTTP/1.1 101 Switching\r\n" + b"a: b\r\n" * 150 + b"\r\n",
+            500,
+            "error dialing backend: malformed HTTP response",
+        ),
+        (b"HTTP/1.1 404 No\r\nContent-Type: a\x00b\r\nContent-Length: 2\r\n\r\nno", 404, "no"),
     ],
-    ids=["refused", "no upgrade", "redirect", "no HTTP", "nothing", "an endless head"],
+    ids=[
+        "refused",
+        "no upgrade",
+        "redirect",
+        "no HTTP",
+        "nothing",
+        "an endless head",
+        "many headers",
+        "no text",
+    ],
 )
 async def test_what_a_kubelet_answers_instead(cluster: Cluster, answer: bytes, code: int, said: str) -> None:
     cluster.kubelet.answers["/exec/default/p/c"] = answer
     assert await (await cluster.raw(f"{POD}/exec?command=ls", *SPDY)).refusal() == (code, said)
     assert cluster.server.kubelets.streams.under_way == 0
+
+
+@pytest.mark.parametrize(
+    "before", ["", "GET /version HTTP/1.1\r\nhost: x\r\n\r\n"], ids=["alone", "pipelined"]
+)
+@pytest.mark.parametrize("headers", [SPDY, WEBSOCKET], ids=["spdy", "websocket"])
+async def test_what_is_sent_before_the_answer_is_refused_and_not_lost(
+    cluster: Cluster, headers: tuple[str, ...], before: str
+) -> None:
+    """A client that waits for the answer to what it has sent would wait for ever."""
+    context = cluster.authority.client_context(cluster.authority.admin)
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.listener.port, ssl=context)
+    head = [f"POST {POD}/exec?command=ls HTTP/1.1", "host: x", "content-length: 0", *headers, "", "early"]
+    writer.write((before + "\r\n".join(head)).encode())
+    async with asyncio.timeout(5):
+        told = await reader.read()
+    assert told.count(b"HTTP/1.1 ") == (2 if before else 1)
+    assert b"what follows a request for an upgrade has come before the answer to it" in told
+    assert cluster.kubelet.asked == []
+    writer.close()
 
 
 async def test_a_server_that_ends_ends_its_tunnels(cluster: Cluster) -> None:

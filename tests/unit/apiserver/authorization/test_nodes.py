@@ -4,7 +4,8 @@ import pytest
 
 from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
-from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references, wrong_write
+from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references
+from kubewright.apiserver.authorization.restriction import wrong_write
 from kubewright.wire.http import User
 
 NODE = User("system:node:a", ("system:nodes", "system:authenticated"))
@@ -55,6 +56,20 @@ def test_a_mirror_pod_refers_to_nothing():
     assert list(references(mirror)) == []
 
 
+VOLUME = {
+    "metadata": {"name": "volume"},
+    "spec": {
+        "claimRef": {"namespace": "n", "name": "claim"},
+        "csi": {
+            "nodeStageSecretRef": {"namespace": "drivers", "name": "stage"},
+            "controllerPublishSecretRef": {"namespace": "drivers", "name": "controller"},
+        },
+        "rbd": {"secretRef": {"name": "usual"}},
+        "azureFile": {"secretName": "share", "secretNamespace": "m"},
+    },
+}
+
+
 class Objects:
     """One pod on node ``a``, whose claim is bound; an attachment and a slice of it."""
 
@@ -64,10 +79,10 @@ class Objects:
         return [pod(volumes=volumes, resourceClaims=claims)] if node == "a" else []
 
     def volume_of(self, namespace, claim):
-        return "volume" if (namespace, claim) == ("n", "claim") else ""
+        return VOLUME if (namespace, claim) == ("n", "claim") else {}
 
-    def node_of(self, resource, name):
-        return {"mine": "a", "theirs": "b"}.get(name, "")
+    def node_of(self, resource, name, namespace=""):
+        return {"mine": "a", "theirs": "b"}.get(name, "") if namespace in ("", "n") else ""
 
 
 RIGHTS = NodeRights(RULES[NODE_ROLE], Objects())
@@ -77,12 +92,26 @@ ASKED = [
     (("get", "", "persistentvolumeclaims", "", "m", "claim"), False),
     (("patch", "", "persistentvolumeclaims", "status", "n", "claim"), True),
     (("patch", "", "persistentvolumeclaims", "", "n", "claim"), False),
+    (("get", "", "secrets", "", "drivers", "stage"), True),
+    (("get", "", "secrets", "", "drivers", "controller"), False),
+    (("get", "", "secrets", "", "n", "usual"), True),
+    (("get", "", "secrets", "", "m", "share"), True),
+    (("get", "", "secrets", "", "n", "share"), False),
+    (("list", "", "secrets", "", "n", ""), False),
     (("get", "", "persistentvolumes", "", "", "volume"), True),
     (("get", "", "persistentvolumes", "", "", "another"), False),
     (("get", "", "persistentvolumes", "", "", ""), False),
     (("get", STORAGE, "volumeattachments", "", "", "mine"), True),
     (("get", STORAGE, "volumeattachments", "", "", "theirs"), False),
     (("get", STORAGE, "volumeattachments", "", "", ""), False),
+    (("get", "", "pods", "", "n", "mine"), True),
+    (("patch", "", "pods", "status", "n", "mine"), True),
+    (("get", "", "pods", "", "m", "mine"), False),
+    (("delete", "", "pods", "", "n", "theirs"), False),
+    (("create", "", "pods", "eviction", "n", "theirs"), False),
+    (("create", "", "pods", "eviction", "n", "mine"), True),
+    (("create", "", "pods", "", "n", ""), True),
+    (("list", "", "pods", "", "n", ""), False),
     (("get", DEVICES, "resourceclaims", "", "n", "device"), True),
     (("get", DEVICES, "resourceclaims", "", "n", "another"), False),
     (("delete", "", "nodes", "", "", "a"), False),
@@ -117,7 +146,7 @@ def test_who_is_a_node(user, node):
 def test_a_node_says_in_one_sentence_what_it_may_not_write():
     before = {"metadata": {"name": "a", "labels": {"x.node-restriction.kubernetes.io/y": "z"}}}
     after = {"metadata": {"name": "a", "labels": {}}}
-    assert "label x.node-restriction.kubernetes.io/y" in wrong_write("a", "Node", after, before)
+    assert "labels: x.node-restriction.kubernetes.io/y" in wrong_write("a", "Node", after, before)
     assert wrong_write("a", "Node", {"metadata": {"name": "a", "labels": {"own": "b"}}}, after) == ""
     assert "another's Lease" in wrong_write("a", "Lease", {"metadata": {"name": "b"}}, None)
     assert "slices" in wrong_write("a", "ResourceSlice", {"metadata": {}, "spec": {"nodeName": "b"}}, None)

@@ -30,7 +30,7 @@ class Asked(Dialer):
                 await asyncio.Event().wait()
             if kubelet.node == "broken":
                 raise ServerError("it is broken")
-            return b'{"node":{"cpu":{"time":"t","usageNanoCores":1},"memory":{"workingSetBytes":1}}}'
+            return b'{"node":{"cpu":{"time":"2026-11-27T12:00:00Z","usageNanoCores":1},"memory":{"workingSetBytes":1}}}'
         finally:
             self.at_once -= 1
 

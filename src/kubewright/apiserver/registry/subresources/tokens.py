@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from kubewright.apiserver.authorization import restriction
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.admission import PODS
 from kubewright.apiserver.registry.kind import Object
@@ -74,16 +75,23 @@ class Tokens:
     def __init__(self, key: bytes, clock: Clock, read: Read) -> None:
         self._key, self._clock, self._read = key, clock, read
 
-    def answer(self, sent: Any, account: Account, warnings: list[str] | None = None) -> Object:
+    def answer(
+        self, sent: Any, account: Account, warnings: list[str] | None = None, *, node: str = ""
+    ) -> Object:
         """A TokenRequest with its status filled in; what the user should know goes to ``warnings``.
+
+        ``node``: which node asks, if one does.
 
         Raises:
             BadRequest, Invalid: the request is malformed.
+            Forbidden: a node asks for more than its pods need.
             NotFound: the object that the token is to be bound to is missing.
             Conflict: the account, or that object, has another uid than the request says.
         """
         spec = _spec(sent, account)
         asked = _seconds(spec)
+        if node:
+            self._admit(node, spec, account)
         bound = self._bound(spec.get("boundObjectRef"), account)
         seconds = min(asked, LONGEST)
         if asked > seconds and warnings is not None:
@@ -174,6 +182,13 @@ class Tokens:
             ends = parse_rfc3339(orjson.loads(record.data)["metadata"]["deletionTimestamp"])
             if ends < self._clock.now() - LEEWAY:
                 yield GONE
+
+    def _admit(self, node: str, spec: Mapping[str, Any], account: Account) -> None:
+        """A node gets tokens for its pods only."""
+        record = self._read(PODS, account.namespace, restriction.bound_pod(spec))
+        pod = None if record is None else orjson.loads(record.data)
+        if why := restriction.wrong_token(node, spec, account.name, pod):
+            raise refusals.forbidden(ACCOUNTS, account.name, why)
 
     def _bound(
         self, wanted: Mapping[str, Any] | None, account: Account
