@@ -33,7 +33,7 @@ ADMINISTRATOR = "AKIAADMINISTRATOR000"
 TERMINATED = (
     f'<TerminateInstancesResponse xmlns="{NAMESPACE}"><instancesSet><item><instanceId>{{}}</instanceId><currentState>'
     "<code>48</code><name>terminated</name></currentState><previousState><code>48</code><name>terminated</name>"
-    "</previousState></item></instancesSet></TerminateInstancesResponse>"
+    "</previousState></item></instancesSet><requestId>r</requestId></TerminateInstancesResponse>"
 )
 """What EC2 answers where an instance has ended; moto refuses a second end of one with an interface."""
 
@@ -73,6 +73,8 @@ class Fault(enum.Enum):
     REORDERED = "it is given up, and arrives after the next one"
     FAILED = "EC2 fails by itself"
     GARBLED = "the answer is no answer of EC2"
+    BROKEN_OFF = "its answer breaks off"
+    ANOTHERS = "it is carried out, and a proxy answers with a page of its own"
 
 
 class Ec2:
@@ -115,9 +117,19 @@ class Ec2:
                 self._held.append(parameters)
                 return self._cut(request)
         answer = await self._answered(parameters)
+        return await self._sent_back(request, parameters, answer, fault)
+
+    async def _sent_back(
+        self, request: web.Request, parameters: Parameters, answer: web.Response, fault: Fault | None
+    ) -> web.StreamResponse:
+        """An answer, and what happens to it on its way."""
         match fault:
             case Fault.LOST:
                 return self._cut(request)
+            case Fault.BROKEN_OFF:
+                return await self._half(request, answer)
+            case Fault.ANOTHERS:
+                return web.Response(text="<html><body>Log in</body></html>", content_type="text/html")
             case Fault.LATE:
                 await asyncio.sleep(1.5)
             case Fault.REPEATED:
@@ -221,6 +233,14 @@ class Ec2:
         }
         answer = moto().post("/", data=urlencode(parameters), headers=headers)
         return web.Response(status=answer.status_code, text=answer.text, content_type="text/xml")
+
+    async def _half(self, request: web.Request, answer: web.Response) -> web.StreamResponse:
+        text = (answer.text or "").encode()
+        broken = web.StreamResponse(headers={"Content-Length": str(len(text)), "Content-Type": "text/xml"})
+        await broken.prepare(request)
+        await broken.write(text[: len(text) // 2])
+        self._cut(request)
+        return broken
 
     def _cut(self, request: web.Request) -> web.Response:
         if request.transport is not None:

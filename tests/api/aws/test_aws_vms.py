@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -212,8 +213,14 @@ async def test_no_vm_of_another_cluster_or_without_tags_is_listed_or_deleted(pla
             assert refused.value.code is Code.FailedPrecondition
             with pytest.raises(NotFound):
                 await bench.made.status(bench.request(provider_id=provider_id))
+            with pytest.raises(NotFound):
+                await bench.made.initialize(bench.request(provider_id=provider_id))
         assert await bench.made.list(bench.machine_class) == []
         assert len(other.live) == 1
+        assert other.place.instances(other.cluster)[0]["SourceDestCheck"], "it is not changed"
+        for provider_id in (theirs.provider_id, f"aws:///eu-west-1/{by_hand}"):
+            made = await bench.made.create(bench.request(provider_id=provider_id))
+            assert made.provider_id == f"aws:///eu-west-1/{bench.live[0]}", "nor taken for the machine's"
         place.client.terminate_instances(InstanceIds=[by_hand])
 
 
@@ -335,6 +342,23 @@ async def test_credentials_of_this_process_are_used_where_the_administrator_allo
         secret = structs.replace(request.secret, data={"userData": b"x"})
         made = await bench.made.create(MachineRequest(request.machine, request.machine_class, secret))
         assert made.provider_id.endswith(bench.live[0])
+
+
+async def test_a_program_that_gives_no_credentials_stops_only_those_who_need_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    (tmp_path / "config").write_text("[default]\ncredential_process = sleep 3\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    async with opened(place, ambientCredentials="true") as bench:
+        request = bench.request()
+        secret = structs.replace(request.secret, data={"userData": b"x"})
+        driver = bench.another(call_seconds=1.0)
+        with pytest.raises(DriverError, match="no credentials within 1 s") as refused:
+            await driver.status(MachineRequest(request.machine, request.machine_class, secret))
+        assert refused.value.code is Code.Unavailable
+        with pytest.raises(NotFound):
+            await driver.status(request)
 
 
 async def test_spot_instances_may_be_taken_away_and_say_so(place: Place) -> None:
