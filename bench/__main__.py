@@ -1,4 +1,4 @@
-"""``python -m bench [machines|clusters|planes|all] [--world embedded|real|cluster-api|all] [--…]``"""
+"""``python -m bench [machines|clusters|planes|aws|all] [--world embedded|real|cluster-api|all] [--…]``"""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
-from bench import table, worlds
+from bench import aws, table, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
@@ -60,7 +60,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bench", description="What a machine, a cluster and a control plane cost."
     )
-    parser.add_argument("what", nargs="?", choices=("machines", "clusters", "planes", ALL), default=ALL)
+    parser.add_argument(
+        "what", nargs="?", choices=("machines", "clusters", "planes", "aws", ALL), default=ALL
+    )
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--pods", type=int, default=0, help="per node, to be drained at the end (default: 0)")
@@ -92,6 +94,8 @@ def main() -> None:
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
         _planes(words, asked, console)
+    if words.what in ("aws", ALL) and EMBEDDED in asked:
+        _aws(words, console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
@@ -123,6 +127,16 @@ def _planes(words: argparse.Namespace, asked: Sequence[str], console: Console) -
     for results in found.results:
         planes_table.show(results, console)
         _stop_if(results.stopped)
+    _stop_if(found.stopped)
+
+
+def _aws(words: argparse.Namespace, console: Console) -> None:
+    async def measure(_world: str, keep: Callable[[aws.Result], None]) -> None:
+        await aws.measure(words.machines, SystemClock(), keep)
+
+    found = measured(["machines at AWS"], measure)
+    for result in found.results:
+        aws.show(result, console)
     _stop_if(found.stopped)
 
 

@@ -106,13 +106,14 @@ class AwsBench:
     @property
     def live(self) -> list[str]:
         """The ids of this cluster's instances, as EC2 itself has them."""
-        return sorted(each["InstanceId"] for each in self.place.instances(self.cluster))
+        return sorted(each.id for each in self.place.live(self.cluster))
 
     async def close(self) -> None:
         for each in self._drivers:
             await each.close()
         if self.live:
             self.place.client.terminate_instances(InstanceIds=self.live)
+        self.place.forget(self.cluster)
 
 
 @asynccontextmanager
