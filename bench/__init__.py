@@ -13,6 +13,7 @@ Counting.    ``ours`` is what the controllers ask for; kubelets and the bench it
 Clusters     are measured beside the Go programs of Cluster API: ``bench.clusters``. The API of MCM, ours
              alone, is measured here. ``python -m bench machines`` and ``python -m bench clusters`` choose.
 Planes       are measured in ``kubewright up`` alone, in two channels: ``planes`` has scenario and table.
+AWS          is asked in a run of its own how many requests a machine takes: ``aws``, on an EC2 for tests.
 Files        ``requests``  requests by client, from the audit log or the metrics (pure)
              ``measured``  what was measured, whatever ended the run
              ``process``   CPU and memory of a process
@@ -22,4 +23,5 @@ Files        ``requests``  requests by client, from the audit log or the metrics
              ``worlds``    the worlds: started, connected, stopped
              ``scenario``  the phases that are measured
              ``table``     the result, beside the budgets of the design
+             ``aws``       machines at AWS: scenario, EC2 and table
 """

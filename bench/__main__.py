@@ -1,4 +1,4 @@
-"""``python -m bench [machines|clusters|planes|vms|all] [--world embedded|real|cluster-api|all] [--…]``"""
+"""``python -m bench [machines|clusters|planes|vms|aws|all] [--world embedded|real|cluster-api|all] [--…]``"""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
-from bench import table, vms, worlds
+from bench import aws, table, vms, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
@@ -61,7 +61,7 @@ def main() -> None:
         prog="bench", description="What a machine, a cluster and a control plane cost."
     )
     parser.add_argument(
-        "what", nargs="?", choices=("machines", "clusters", "planes", "vms", ALL), default=ALL
+        "what", nargs="?", choices=("machines", "clusters", "planes", "vms", "aws", ALL), default=ALL
     )
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
@@ -97,6 +97,8 @@ def main() -> None:
         _planes(words, asked, console)
     if words.what in ("vms", ALL) and words.vms:
         _vms(words.vms, console)
+    if words.what in ("aws", ALL) and EMBEDDED in asked:
+        _aws(words, console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
@@ -138,6 +140,16 @@ def _vms(count: int, console: Console) -> None:
     found = measured(["qemu"], partial(vms.measure, count=count))
     for result in found.results:
         vms.show(result, console)
+    _stop_if(found.stopped)
+
+
+def _aws(words: argparse.Namespace, console: Console) -> None:
+    async def measure(_world: str, keep: Callable[[aws.Result], None]) -> None:
+        await aws.measure(words.machines, SystemClock(), keep)
+
+    found = measured(["machines at AWS"], measure)
+    for result in found.results:
+        aws.show(result, console)
     _stop_if(found.stopped)
 
 

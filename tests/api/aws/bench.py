@@ -74,9 +74,11 @@ class AwsBench:
         secret = structs.replace(asked.secret, data={**asked.secret.data, **data})
         return MachineRequest(asked.machine, asked.machine_class, secret)
 
-    def another(self, read_seconds: float = 10.0, speed: float = SPEED) -> AwsDriver:
+    def another(
+        self, read_seconds: float = 10.0, speed: float = SPEED, call_seconds: float = 20.0
+    ) -> AwsDriver:
         """The driver of another process."""
-        deadlines = Deadlines(connect=5, read=read_seconds, call=20)
+        deadlines = Deadlines(connect=5, read=read_seconds, call=call_seconds)
         self._drivers.append(AwsDriver(QuickClock(speed), self._options, deadlines))
         return self._drivers[-1]
 
@@ -104,13 +106,14 @@ class AwsBench:
     @property
     def live(self) -> list[str]:
         """The ids of this cluster's instances, as EC2 itself has them."""
-        return sorted(each["InstanceId"] for each in self.place.instances(self.cluster))
+        return sorted(each.id for each in self.place.live(self.cluster))
 
     async def close(self) -> None:
         for each in self._drivers:
             await each.close()
         if self.live:
             self.place.client.terminate_instances(InstanceIds=self.live)
+        self.place.forget(self.cluster)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """One EC2 for all tests of a process: moto, without a server of its own."""
 
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -18,12 +19,12 @@ class Raw(BytesIO):
         yield self.read()
 
 
-def answered(request: Any, **_: Any) -> AWSResponse:
+def answered(service: str, request: Any, **_: Any) -> AWSResponse:
     """The answer to a request of boto3, from moto in this process: no thread, no socket."""
     headers = {
         name: value.decode() if isinstance(value, bytes) else value for name, value in request.headers.items()
     }
-    answer = moto().post("/", data=request.body, headers=headers, base_url=request.url)
+    answer = moto(service).post("/", data=request.body, headers=headers, base_url=request.url)
     return AWSResponse(request.url, answer.status_code, answer.headers, Raw(answer.data))
 
 
@@ -31,7 +32,7 @@ def administrator(service: str) -> Any:
     client = boto3.client(
         service, region_name=REGION, aws_access_key_id=ADMINISTRATOR, aws_secret_access_key="unused"
     )
-    client.meta.events.register(f"before-send.{service}", answered)
+    client.meta.events.register(f"before-send.{service}", partial(answered, service))
     return client
 
 

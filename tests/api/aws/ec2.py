@@ -8,18 +8,22 @@ What may happen to any request on its way, ``Fault`` names.
 
 import asyncio
 import enum
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
 
 from aiohttp import web
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.test import Client
+
+AMIS = Path(__file__).parent / "amis.json"
+"""moto has eight hundred of them by itself, which take longer to load than most tests."""
 
 REGION = "eu-west-1"
 NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
@@ -33,7 +37,7 @@ ADMINISTRATOR = "AKIAADMINISTRATOR000"
 TERMINATED = (
     f'<TerminateInstancesResponse xmlns="{NAMESPACE}"><instancesSet><item><instanceId>{{}}</instanceId><currentState>'
     "<code>48</code><name>terminated</name></currentState><previousState><code>48</code><name>terminated</name>"
-    "</previousState></item></instancesSet></TerminateInstancesResponse>"
+    "</previousState></item></instancesSet><requestId>r</requestId></TerminateInstancesResponse>"
 )
 """What EC2 answers where an instance has ended; moto refuses a second end of one with an interface."""
 
@@ -50,17 +54,46 @@ class Place:
     group: str
 
     def instances(self, cluster: str) -> list[Mapping[str, Any]]:
-        """The instances of a cluster that have not ended."""
-        tag = {"Name": f"tag:kubernetes.io/cluster/{cluster}", "Values": ["1"]}
-        live = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
-        found = self.client.describe_instances(Filters=[tag, live])["Reservations"]
+        """The instances of a cluster that have not ended, as EC2 tells of them."""
+        if not (live := [each.id for each in self.live(cluster)]):
+            return []
+        found = self.client.describe_instances(InstanceIds=live)["Reservations"]
         return [each for one in found for each in one["Instances"]]
+
+    def live(self, cluster: str) -> list[Any]:
+        """The same as moto has them, without a request: a test asks for them at each step."""
+        every = [each for one in kept().reservations.values() for each in one.instances]
+        return [each for each in every if is_of(each.id, cluster) and each.state != "terminated"]
+
+    def forget(self, cluster: str) -> None:
+        """Forget what has ended. moto keeps it for ever, and looks through all of it at each request."""
+        backend = kept()
+        for name, one in list(backend.reservations.items()):
+            if all(is_of(each.id, cluster) for each in one.instances):
+                del backend.reservations[name]
+        for resource in [each for each in backend.tags if is_of(each, cluster)]:
+            del backend.tags[resource]
 
 
 @cache
-def moto() -> Client:
+def moto(service: str = "ec2") -> Client:
     """moto, as what it is: an application of WSGI."""
-    return Client(DomainDispatcherApplication(create_backend_app))
+    os.environ.setdefault("MOTO_AMIS_PATH", str(AMIS))  # it is read with the import
+    from moto.moto_server.werkzeug_app import create_backend_app
+
+    return Client(create_backend_app(service))
+
+
+def kept() -> Any:
+    """What moto has in its memory."""
+    from moto.backends import get_backend
+    from moto.core import DEFAULT_ACCOUNT_ID
+
+    return get_backend("ec2")[DEFAULT_ACCOUNT_ID][REGION]
+
+
+def is_of(resource: str, cluster: str) -> bool:
+    return f"kubernetes.io/cluster/{cluster}" in kept().tags.get(resource, ())
 
 
 class Fault(enum.Enum):
@@ -73,6 +106,8 @@ class Fault(enum.Enum):
     REORDERED = "it is given up, and arrives after the next one"
     FAILED = "EC2 fails by itself"
     GARBLED = "the answer is no answer of EC2"
+    BROKEN_OFF = "its answer breaks off"
+    ANOTHERS = "it is carried out, and a proxy answers with a page of its own"
 
 
 class Ec2:
@@ -115,9 +150,19 @@ class Ec2:
                 self._held.append(parameters)
                 return self._cut(request)
         answer = await self._answered(parameters)
+        return await self._sent_back(request, parameters, answer, fault)
+
+    async def _sent_back(
+        self, request: web.Request, parameters: Parameters, answer: web.Response, fault: Fault | None
+    ) -> web.StreamResponse:
+        """An answer, and what happens to it on its way."""
         match fault:
             case Fault.LOST:
                 return self._cut(request)
+            case Fault.BROKEN_OFF:
+                return await self._half(request, answer)
+            case Fault.ANOTHERS:
+                return web.Response(text="<html><body>Log in</body></html>", content_type="text/html")
             case Fault.LATE:
                 await asyncio.sleep(1.5)
             case Fault.REPEATED:
@@ -139,7 +184,7 @@ class Ec2:
                 self.prefixes[parameters["NetworkInterfaceId"]] += int(count)
             case "TerminateInstances":
                 instance = parameters["InstanceId.1"]
-                if await self._state(instance) == "terminated":
+                if self._state(instance) == "terminated":
                     return web.Response(text=TERMINATED.format(instance), content_type="text/xml")
                 if self.ends_after:
                     self.ending[instance] = self.ends_after
@@ -156,7 +201,7 @@ class Ec2:
                     return _error(
                         "IdempotentParameterMismatch", "Arguments on this idempotent request are other ones"
                     )
-                if await self._state(instance) == "terminated":
+                if self._state(instance) == "terminated":
                     return _error(
                         "IdempotentInstanceTerminated", "The instance of this token has been terminated"
                     )
@@ -170,11 +215,9 @@ class Ec2:
                     self.unshown.add(instance)
             return answer
 
-    async def _state(self, instance: str) -> str:
-        found = await self._forward(
-            {"Action": "DescribeInstances", "Version": "2016-11-15", "InstanceId.1": instance}
-        )
-        return (found.text or "").partition("<instanceState>")[2].partition("<name>")[2].partition("<")[0]
+    def _state(self, instance: str) -> str:
+        every = (each for one in kept().reservations.values() for each in one.instances)
+        return next((each.state for each in every if each.id == instance), "")
 
     async def _describe(self, parameters: Parameters) -> web.Response:
         for name in [name for name, value in parameters.items() if value == "client-token"]:
@@ -221,6 +264,14 @@ class Ec2:
         }
         answer = moto().post("/", data=urlencode(parameters), headers=headers)
         return web.Response(status=answer.status_code, text=answer.text, content_type="text/xml")
+
+    async def _half(self, request: web.Request, answer: web.Response) -> web.StreamResponse:
+        text = (answer.text or "").encode()
+        broken = web.StreamResponse(headers={"Content-Length": str(len(text)), "Content-Type": "text/xml"})
+        await broken.prepare(request)
+        await broken.write(text[: len(text) // 2])
+        self._cut(request)
+        return broken
 
     def _cut(self, request: web.Request) -> web.Response:
         if request.transport is not None:

@@ -38,12 +38,16 @@ async def reached(driver: AwsDriver, request: MachineRequest, verb: Verb) -> VmS
 
 
 GROUPS = (
-    ("RunInstances", "AssignIpv6Addresses"),
-    ("TerminateInstances", "ModifyNetworkInterfaceAttribute"),
-    ("DescribeInstances", "ModifyInstanceAttribute"),
-    ("DescribeImages", "DescribeInstanceTypes"),
+    (
+        "RunInstances",
+        "ModifyInstanceAttribute",
+        "AssignIpv6Addresses",
+        "DescribeImages",
+        "DescribeInstanceTypes",
+    ),
+    ("DescribeInstances", "ModifyNetworkInterfaceAttribute", "TerminateInstances"),
 )
-"""All calls, in so many lives: one of each to make a machine or find it, and one beside it."""
+"""All calls, in so many lives: of a VM with one interface, and of one with several."""
 
 
 async def lives(place: Place, calls: Sequence[str], fault: Fault) -> None:

@@ -88,7 +88,7 @@ class Machines:
 
     @property
     def types(self) -> list[str]:
-        return [each["InstanceType"] for each in self.bench.place.instances(self.bench.cluster)]
+        return [each.instance_type for each in self.bench.place.live(self.bench.cluster)]
 
 
 @asynccontextmanager
@@ -131,11 +131,11 @@ async def test_a_deployment_is_made_rolled_and_deleted_with_answers_lost_on_the_
     async with machines(place, **lost) as here:
         await here.make_class("small")
         await here.make_class("large", machineType="m5.xlarge")
-        await here.deploy(4, "small")
-        await here.until(lambda phases, types: phases == [Phase.AVAILABLE] * 4 and types == ["m5.large"] * 4)
+        await here.deploy(3, "small")
+        await here.until(lambda phases, types: phases == [Phase.AVAILABLE] * 3 and types == ["m5.large"] * 3)
         change = {"spec": {"template": {"spec": {"class": {"kind": "MachineClass", "name": "large"}}}}}
         await here.client.patch(MACHINE_DEPLOYMENT, Key(NS, "workers"), change)
-        await here.until(lambda phases, types: phases == [Phase.AVAILABLE] * 4 and types == ["m5.xlarge"] * 4)
+        await here.until(lambda phases, types: phases == [Phase.AVAILABLE] * 3 and types == ["m5.xlarge"] * 3)
         await here.client.delete(MACHINE_DEPLOYMENT, Key(NS, "workers"), propagation="Foreground")
         for each in await here.client.list(MACHINE, NS):
             await here.client.delete(MACHINE, Key(NS, each.metadata.name))

@@ -212,8 +212,14 @@ async def test_no_vm_of_another_cluster_or_without_tags_is_listed_or_deleted(pla
             assert refused.value.code is Code.FailedPrecondition
             with pytest.raises(NotFound):
                 await bench.made.status(bench.request(provider_id=provider_id))
+            with pytest.raises(NotFound):
+                await bench.made.initialize(bench.request(provider_id=provider_id))
         assert await bench.made.list(bench.machine_class) == []
         assert len(other.live) == 1
+        assert other.place.instances(other.cluster)[0]["SourceDestCheck"], "it is not changed"
+        for provider_id in (theirs.provider_id, f"aws:///eu-west-1/{by_hand}"):
+            made = await bench.made.create(bench.request(provider_id=provider_id))
+            assert made.provider_id == f"aws:///eu-west-1/{bench.live[0]}", "nor taken for the machine's"
         place.client.terminate_instances(InstanceIds=[by_hand])
 
 
@@ -250,7 +256,7 @@ async def test_volumes_that_are_kept_stay_and_those_of_the_vm_go(place: Place) -
 
 async def test_many_machines_cost_few_requests_each(place: Place) -> None:
     async with opened(place) as bench:
-        count, driver = 60, bench.another(speed=4)
+        count, driver = 25, bench.another(speed=4)
         names = [f"m{number}" for number in range(count)]
 
         async def life(name: str) -> str:
@@ -335,6 +341,29 @@ async def test_credentials_of_this_process_are_used_where_the_administrator_allo
         secret = structs.replace(request.secret, data={"userData": b"x"})
         made = await bench.made.create(MachineRequest(request.machine, request.machine_class, secret))
         assert made.provider_id.endswith(bench.live[0])
+
+
+async def test_who_gives_this_process_no_credentials_stops_only_those_who_need_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    url = "http://{}:{}/".format(*silent.sockets[0].getsockname())
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
+    async with silent, opened(place, ambientCredentials="true") as bench:
+        request = bench.request()
+        secret = structs.replace(request.secret, data={"userData": b"x"})
+        driver = bench.another(call_seconds=1.0)
+        with pytest.raises(DriverError, match="no credentials within 1 s") as refused:
+            await driver.status(MachineRequest(request.machine, request.machine_class, secret))
+        assert refused.value.code is Code.Unavailable
+        with pytest.raises(NotFound):
+            await driver.status(request)
 
 
 async def test_spot_instances_may_be_taken_away_and_say_so(place: Place) -> None:

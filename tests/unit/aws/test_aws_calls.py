@@ -99,6 +99,11 @@ def test_credentials_are_in_no_repr() -> None:
     with pytest.raises(DriverError, match="secretAccessKey of the Secret is no text") as refused:
         credentials({**data, "secretAccessKey": b"\xff\xfe"}, parse_options({}))
     assert refused.value.code is Code.Unauthenticated
+    for nonsense in (b"AKIA1\nX-Header: 1", b"AKIA 1", b"AKIA\x001"):
+        with pytest.raises(DriverError, match="accessKeyID of the Secret has") as refused:
+            credentials({**data, "accessKeyID": nonsense}, parse_options({}))
+        assert refused.value.code is Code.Unauthenticated
+        assert "AKIA" not in refused.value.message
     assert credentials({}, parse_options({"ambientCredentials": "true"})) == Credentials()
     with pytest.raises(DriverError):
         credentials({"accessKeyID": b"AKIA1"}, parse_options({"ambientCredentials": "true"}))

@@ -166,6 +166,26 @@ def test_only_the_prefixes_that_are_missing_are_asked_for() -> None:
     assert step.arguments == {"NetworkInterfaceId": "eni-1", "Ipv6PrefixCount": 1}
 
 
+def test_what_an_interface_lacks_is_asked_for_it_whatever_the_order_of_the_class() -> None:
+    first, second = {"deviceIndex": 1, "ipv6PrefixCount": 1}, {"networkCardIndex": 1, "deviceIndex": 1}
+    wanted = [
+        {**INTERFACE, **each} for each in (first, {**second, "ipv6AddressCount": 1}, {"deviceIndex": 0})
+    ]
+    spec = parse_spec({**SMALL, "networkInterfaces": wanted})
+    there = [
+        {"NetworkInterfaceId": f"eni-{card}-{index}", "Attachment": {"NetworkCardIndex": card, "DeviceIndex": index}}
+        for card, index in ((1, 1), (0, 0), (0, 1))
+    ]  # fmt: skip
+    found = vm(NetworkInterfaces=there)
+    asked_for = {step.arguments["NetworkInterfaceId"]: step.arguments for step in launch.missing(spec, found)}
+    assert {name: min(each) for name, each in asked_for.items()} == {
+        "eni-0-1": "Ipv6PrefixCount",
+        "eni-1-1": "Ipv6AddressCount",
+    }
+    (addresses,) = launch.missing(spec, launch.completed(spec, found))
+    assert addresses.arguments == {"NetworkInterfaceId": "eni-1-1", "Ipv6AddressCount": 1}
+
+
 def test_an_image_of_another_architecture_than_the_machine_type_is_told() -> None:
     spec, arm = parse_spec(SMALL), MachineType(2, 8192, ("arm64",))
     assert (

@@ -54,6 +54,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (interfaces({"securityGroupIDs": [""]}), "networkInterfaces[0].securityGroupIDs[0]: Expected `str` of length >= 1"),
     (interfaces({}, {"associatePublicIPAddress": True}), "networkInterfaces[1].associatePublicIPAddress: EC2 gives"),
     (interfaces({"ipv6PrefixCount": -1}), "networkInterfaces[0].ipv6PrefixCount: Expected `int` >= 0"),
+    (interfaces({"deviceIndex": 1}, {}), "networkInterfaces[1]: is at the place of another one: card 0, device 1"),
+    (interfaces({"deviceIndex": 1}), "networkInterfaces: one of them has to be device 0 of card 0"),
     ({"cpuOptions": {"coreCount": 1}}, "cpuOptions: Object missing required field `threadsPerCore`"),
     ({"cpuOptions": {"coreCount": 1, "threadsPerCore": 3}}, "cpuOptions.threadsPerCore: Expected `int` <= 2"),
     ({"instanceMetadataOptions": {"httpTokens": "v2"}}, "instanceMetadataOptions.httpTokens: Invalid enum value 'v2'"),

@@ -9,8 +9,8 @@ Theory.      EC2 shows what it has made only after a while: an instance is not i
              that ends at once (a key for its volumes that cannot be used) is not made again and again without
              end. An instance that is told to end still runs for a while. A deletion waits for its end, all
              deletions on the same beat, so that one question asks for all of them.
-Invariants.  No instance is ended that lacks the cluster's tags of the class, or is another namespace's: who
-             may write a Machine may write any provider id.
+Invariants.  No instance is ended, changed or taken for a machine's that lacks the tags of the class, or is
+             another namespace's: who may write a Machine may write any provider id.
 Source       seed 004 §2.4 (InitializeMachine, GetMachineStatus), §11.
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``close``.
 """
@@ -93,7 +93,7 @@ class AwsDriver:
             raise InvalidArgument(f"machine {request.name}: its name {problem}")
         async with self._at(request) as at:
             if not self._asked_just_now(at, request):
-                found = _only(await self._shown(at, request), request)
+                found = await self._own(at, request)
                 if found is not None:
                     return _existing(at, found)
             image = await at.account.image(at.spec)
@@ -105,7 +105,7 @@ class AwsDriver:
         async with self._at(request) as at:
             if not at.spec.needs_initializing:
                 raise Unimplemented("this class asks for nothing that a launch cannot do")
-            vm = _there(_only(await self._shown(at, request), request), request)
+            vm = _there(await self._own(at, request), request)
             made = instance(vm, at.spec.region)
             for step in launch.missing(at.spec, vm):
                 try:
@@ -134,8 +134,7 @@ class AwsDriver:
 
     async def status(self, request: MachineRequest) -> Instance:
         async with self._at(request) as at:
-            shown = await self._shown(at, request)
-            vm = _only([vm for vm in shown if is_of_class(vm, at.spec, request.namespace)], request)
+            vm = await self._own(at, request)
             if vm is None:
                 _keep(self._absent, _owner(at, request), self._clock.monotonic())
             found = _there(vm, request)
@@ -190,6 +189,19 @@ class AwsDriver:
         async with self._accounts.of(spec.region, credentials(request.secret.data, self._options)) as account:
             yield At(account, spec)
 
+    async def _own(self, at: At, request: MachineRequest) -> Vm | None:
+        """The VM of a machine, if there is one: none of another cluster, whatever provider id is on record.
+
+        Raises:
+            DriverError: there are several (``OutOfRange``).
+        """
+        shown = await self._shown(at, request)
+        there = [vm for vm in shown if vm.there and is_of_class(vm, at.spec, request.namespace)]
+        if len(there) > 1:
+            ids = ", ".join(sorted(vm.instance_id for vm in there))
+            raise DriverError.of(Code.OutOfRange, f"machine {request.name} has {len(there)} VMs: {ids}")
+        return there[0] if there else None
+
     async def _shown(self, at: At, request: MachineRequest) -> Sequence[Vm]:
         """The VMs of a machine in whatever state, those that ended a while ago included."""
         on_record, named = _on_record(at, request), await at.account.named(at.spec, request.name)
@@ -218,7 +230,8 @@ class AwsDriver:
         for attempt in range(ATTEMPTS):
             arguments = launch.run_instances(at.spec, request, image, self._options, attempt)
             try:
-                found = vms(await at.account.call("RunInstances", **arguments))
+                if not (found := vms(await at.account.call("RunInstances", **arguments))):
+                    raise DriverError.of(Code.Internal, "RunInstances: the answer has no instance")
             except Refused as error:
                 if error.name not in (TERMINATED, MISMATCH):
                     raise
@@ -278,15 +291,6 @@ def _keep(memory: OrderedDict[T, V], key: T, value: V) -> None:
     memory.move_to_end(key)
     while len(memory) > MOST_REMEMBERED:
         memory.popitem(last=False)
-
-
-def _only(shown: Sequence[Vm], request: MachineRequest) -> Vm | None:
-    """The VM of a machine; None if there is none. Raises OutOfRange if there are several."""
-    there = [vm for vm in shown if vm.there]
-    if len(there) > 1:
-        ids = ", ".join(sorted(vm.instance_id for vm in there))
-        raise DriverError.of(Code.OutOfRange, f"machine {request.name} has {len(there)} VMs: {ids}")
-    return there[0] if there else None
 
 
 def _there(vm: Vm | None, request: MachineRequest) -> Vm:

@@ -86,9 +86,13 @@ def _text(data: Mapping[str, bytes], names: Sequence[str]) -> str:
     for name in names:
         if value := data.get(name, b"").strip():
             try:
-                return value.decode("ascii")
+                text = value.decode("ascii")
             except UnicodeDecodeError:  # its own text would show a byte of it
                 raise DriverError.of(Code.Unauthenticated, f"{name} of the Secret is no text") from None
+            if not text.isprintable() or " " in text:  # it becomes a part of a header
+                wrong = f"{name} of the Secret has a space, a line break or a control character"
+                raise DriverError.of(Code.Unauthenticated, wrong)
+            return text
     return ""
 
 
@@ -195,7 +199,6 @@ class Account:
         try:
             async with asyncio.timeout(self._seconds):
                 answer: Mapping[str, Any] = await getattr(self._client, call.method)(**arguments)
-                return answer
         except TimeoutError:
             late = f"{operation}: EC2 did not answer within {self._seconds:g} s"
             raise DriverError.of(Code.DeadlineExceeded, late) from None
@@ -205,6 +208,10 @@ class Account:
             raise refused(call, str(found.get("Code", "")), str(found.get("Message", "")), status) from None
         except (BotoCoreError, ResponseParserError, OSError, ValueError) as error:
             raise _unanswered(call, error) from None
+        if not answer.get("ResponseMetadata", {}).get("RequestId"):  # or nothing would be found in it
+            text = f"{operation}: what answered is not EC2: there is no requestId in it"
+            raise DriverError.of(Code.Unavailable, text)
+        return answer
 
     async def named(self, spec: AwsSpec, name: str) -> Sequence[Vm]:
         """The instances, in whatever state, that have a name and the mandatory tags of a class."""
@@ -318,6 +325,7 @@ class Accounts:
         self._deadlines = deadlines
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], tuple[Account, AsyncExitStack]] = OrderedDict()
+        self._session: Any = None
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -352,9 +360,12 @@ class Accounts:
 
         stack = AsyncExitStack()
         try:
-            client = await stack.enter_async_context(await self._client(region, found))
+            async with asyncio.timeout(self._deadlines.call):  # of this process: by a program, or from afar
+                client = await stack.enter_async_context(await self._client(region, found))
+        except TimeoutError:
+            text = f"this process was given no credentials within {self._deadlines.call:g} s"
+            raise DriverError.of(Code.Unavailable, text) from None
         except (BotoCoreError, OSError, ValueError) as error:
-            await stack.aclose()
             raise _unanswered(CALLS["DescribeInstances"], error) from None
         self._kept[key] = (Account(client, region, self._clock, self._deadlines.call), stack)
         return self._kept[key][0]
@@ -376,7 +387,8 @@ class Accounts:
     async def _client(self, region: str, found: Credentials) -> Any:
         from aiobotocore.config import AioConfig
 
-        session = await asyncio.to_thread(_session)  # not in the loop
+        if self._session is None:
+            self._session = await asyncio.to_thread(_session)  # not in the loop
         config = AioConfig(
             connect_timeout=self._deadlines.connect,
             read_timeout=self._deadlines.read,
@@ -384,7 +396,7 @@ class Accounts:
             retries={"mode": "adaptive", "total_max_attempts": self._options.attempts},
             user_agent_extra="kubewright",
         )
-        return session.create_client(
+        return self._session.create_client(
             "ec2",
             region_name=region,
             endpoint_url=self._options.endpoint_url or None,
@@ -396,12 +408,21 @@ class Accounts:
 
 
 @cache
-def _session() -> Any:
-    """The library with its description of EC2, which is read once in a process, for a third of a second."""
+def _description() -> Any:
+    """The library's description of EC2, which is read once in a process, for a third of a second."""
     from aiobotocore.session import get_session
 
     session = get_session()
     session.warm_up_loader_caches("ec2")
+    return session.get_component("data_loader")
+
+
+def _session() -> Any:
+    """The library, with the credentials of this process as they are now."""
+    from aiobotocore.session import get_session
+
+    session = get_session()
+    session.register_component("data_loader", _description())
     return session
 
 

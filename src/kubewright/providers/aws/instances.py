@@ -20,7 +20,7 @@ import msgspec
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
-from kubewright.providers.aws.spec import OWN_TAGS, AwsSpec
+from kubewright.providers.aws.spec import OWN_TAGS, AwsSpec, Slot
 
 NAME = "Name"
 OWNER, NAMESPACE, CLASS = f"{OWN_TAGS}owner-uid", f"{OWN_TAGS}namespace", f"{OWN_TAGS}class"
@@ -60,6 +60,7 @@ class Address6(_Answer, frozen=True, kw_only=True):
 
 class Attachment(_Answer, frozen=True, kw_only=True):
     device_index: int = 0
+    network_card_index: int = 0
 
 
 class Interface(_Answer, frozen=True, kw_only=True):
@@ -70,6 +71,10 @@ class Interface(_Answer, frozen=True, kw_only=True):
     ipv6_addresses: tuple[Address6, ...] = ()
     ipv6_prefixes: tuple[Any, ...] = ()
     attachment: Attachment = Attachment()
+
+    @property
+    def slot(self) -> Slot:
+        return self.attachment.network_card_index, self.attachment.device_index
 
 
 class Vm(_Answer, frozen=True, kw_only=True):
@@ -99,8 +104,8 @@ class Vm(_Answer, frozen=True, kw_only=True):
 
     @property
     def interfaces(self) -> Sequence[Interface]:
-        """In the order of the class."""
-        return sorted(self.network_interfaces, key=lambda each: each.attachment.device_index)
+        """The primary one first."""
+        return sorted(self.network_interfaces, key=lambda each: each.slot)
 
 
 def vms(answer: Mapping[str, Any]) -> Sequence[Vm]:

@@ -31,6 +31,7 @@ from kubewright.providers.aws.spec import (
     MetadataOptions,
     NetworkInterface,
     Options,
+    Slot,
 )
 
 MOST_DATA = 16 * 1024
@@ -120,7 +121,7 @@ def run_instances(
         "MaxCount": 1,
         "MinCount": 1,
         "Monitoring": {"Enabled": spec.monitoring},
-        "NetworkInterfaces": [_interface(n, each) for n, each in enumerate(spec.network_interfaces)],
+        "NetworkInterfaces": [_interface(*each) for each in spec.interfaces.items()],
         "TagSpecifications": _tags(spec, request),
         "UserData": data,
         **{name: value for name, value in optional.items() if value},
@@ -143,14 +144,14 @@ def missing(spec: AwsSpec, vm: Vm) -> Sequence[Step]:
 
 def completed(spec: AwsSpec, vm: Vm) -> Vm:
     """An instance as it is once nothing is missing, until EC2 shows it."""
-    wanted = dict(enumerate(spec.network_interfaces))
+    prefixes = {slot: each.ipv6_prefix_count or 0 for slot, each in spec.interfaces.items()}
     interfaces = tuple(
         structs.replace(
             each,
             source_dest_check=each.source_dest_check and not spec.forwards,
-            ipv6_prefixes=each.ipv6_prefixes or ({},) * ((n in wanted and wanted[n].ipv6_prefix_count) or 0),
+            ipv6_prefixes=each.ipv6_prefixes or ({},) * prefixes.get(each.slot, 0),
         )
-        for n, each in enumerate(vm.interfaces)
+        for each in vm.interfaces
     )
     checks = vm.source_dest_check and not spec.forwards
     return structs.replace(vm, source_dest_check=checks, network_interfaces=interfaces)
@@ -184,7 +185,9 @@ def _checks(spec: AwsSpec, vm: Vm) -> Iterator[Step]:
 
 def _addresses(spec: AwsSpec, vm: Vm) -> Iterator[Step]:
     """Only what is missing is asked for, so that a request that is repeated asks for nothing twice."""
-    for wanted, actual in zip(spec.network_interfaces, vm.interfaces, strict=False):
+    for actual in vm.interfaces:
+        if (wanted := spec.interfaces.get(actual.slot)) is None:
+            continue
         prefixes = (wanted.ipv6_prefix_count or 0) - len(actual.ipv6_prefixes)
         addresses = (wanted.ipv6_address_count or 0) - len(actual.ipv6_addresses)
         more = {"Ipv6PrefixCount": prefixes, "Ipv6AddressCount": addresses}
@@ -229,7 +232,7 @@ def _ebs(device: BlockDevice) -> Mapping[str, Any]:
     return {"DeleteOnTermination": ebs.delete_on_termination is not False, **_given(given)}
 
 
-def _interface(number: int, each: NetworkInterface) -> Mapping[str, Any]:
+def _interface(slot: Slot, each: NetworkInterface) -> Mapping[str, Any]:
     given = {
         "AssociatePublicIpAddress": each.associate_public_ip_address,
         "Description": each.description,
@@ -239,7 +242,7 @@ def _interface(number: int, each: NetworkInterface) -> Mapping[str, Any]:
         "PrimaryIpv6": each.primary_ipv6,
     }
     return {
-        "DeviceIndex": number if each.device_index is None else each.device_index,
+        "DeviceIndex": slot[1],
         "DeleteOnTermination": each.delete_on_termination is not False,
         "Groups": list(each.security_group_ids),
         "SubnetId": each.subnet_id,

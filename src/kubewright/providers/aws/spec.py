@@ -42,6 +42,10 @@ Text = Annotated[str, Meta(min_length=1, max_length=512)]
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=1000)]
 Switch = Literal["enabled", "disabled"]
+Slot = tuple[int, int]
+"""Where an interface of a VM is plugged in: network card and device, of which one is the primary one's."""
+
+PRIMARY: Slot = (0, 0)
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -78,7 +82,7 @@ class Iam(_Part, frozen=True, kw_only=True):
 
 
 class NetworkInterface(_Part, frozen=True, kw_only=True):
-    """The first one is the VM's primary interface."""
+    """The one at device 0 of card 0 is the VM's primary interface; without a ``deviceIndex``, the first."""
 
     associate_public_ip_address: bool | None = msgspec.field(default=None, name="associatePublicIPAddress")
     delete_on_termination: bool | None = None
@@ -163,6 +167,11 @@ class AwsSpec(_Part, frozen=True, kw_only=True):
         return {key: value for key, value in self.tags.items() if CLUSTER_TAG in key or ROLE_TAG in key}
 
     @property
+    def interfaces(self) -> Mapping[Slot, NetworkInterface]:
+        """By where they are plugged in."""
+        return {slot_of(number, each): each for number, each in enumerate(self.network_interfaces)}
+
+    @property
     def forwards(self) -> bool:
         """The VM is to send and receive packets of other addresses than its own."""
         return self.src_and_dst_checks_enabled is False
@@ -188,6 +197,11 @@ class Options(_Part, frozen=True, kw_only=True):
     ambient_credentials: bool = False
     http_tokens: Literal["required", "default"] = "required"
     attempts: Annotated[int, Meta(ge=1, le=20)] = 6
+
+
+def slot_of(number: int, each: NetworkInterface) -> Slot:
+    """Where the interface of this number is plugged in: without a ``deviceIndex`` it is the number."""
+    return each.network_card_index or 0, number if each.device_index is None else each.device_index
 
 
 def parse_spec(raw: Mapping[str, Any]) -> AwsSpec:
@@ -271,6 +285,13 @@ def _interface_problems(spec: AwsSpec) -> Iterator[str]:
                 f"networkInterfaces[{number}].associatePublicIPAddress: EC2 gives a public address to a VM "
                 "with one interface only"
             )
+    slots = [slot_of(*each) for each in enumerate(spec.network_interfaces)]
+    for number, slot in enumerate(slots):
+        if slot in slots[:number]:
+            where = "card {}, device {}".format(*slot)
+            yield f"networkInterfaces[{number}]: is at the place of another one: {where}"
+    if slots and PRIMARY not in slots:
+        yield "networkInterfaces: one of them has to be device 0 of card 0, the primary one"
 
 
 def _reservation_problems(found: CapacityReservation | None) -> Iterator[str]:
