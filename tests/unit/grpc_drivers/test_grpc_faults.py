@@ -507,3 +507,11 @@ async def test_while_a_large_message_is_read_everything_else_goes_on(manager: Ma
         turns += 1
         await asyncio.sleep(0)
     assert (len(await call), turns > 50) == (20_000, True)
+
+
+async def test_a_list_that_fails_names_its_class(manager: Manager) -> None:
+    driver = await dialled(manager)
+    call = asyncio.create_task(manager.driver.list(CLASS))
+    await driver.asked.get()
+    driver.stream.cut()
+    assert str(await failing(call)).count("list of small:") == 1

@@ -171,7 +171,7 @@ class GrpcDriver:
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         driver = self._driver_of(request)
         meta = self.contents.put(request)
-        subject = (meta.name, str(meta.revision))
+        subject = (meta.name, request.machine_class.metadata.name, str(meta.revision))
         answer = await self._asked(driver, Kind.LIST, subject, Params(machine_class=meta))
         assert isinstance(answer, Listed)
         if any(not each.machine_id for each in answer.vms):
@@ -285,7 +285,7 @@ class GrpcDriver:
         if not driver.knows(kind):
             raise Unimplemented(f"{driver.name} does not offer {kind.value}")
         answer = await driver.call(kind, subject, params, limits_of(kind))
-        error = answers.error_of(answer, f"{kind.value} of {params.machine_name or subject[-1]}")
+        error = answers.error_of(answer, f"{kind.value} of {params.machine_name or subject[1] or 'volumes'}")
         if error is not None:
             raise error
         return answer

@@ -275,11 +275,11 @@ def encode(message: Message) -> bytes:
 
 
 def _put(out: bytearray, field: Field, value: Any) -> None:
-    if isinstance(value, int):
+    if field.kind in (int, bool):
         _put_varint(out, field.number << 3 | _VARINT)
         _put_varint(out, value % _WORD)
         return
-    data = encode(value) if isinstance(value, Message) else value.encode("utf-8", "replace")
+    data = encode(value) if issubclass(field.kind, Message) else value.encode("utf-8", "replace")
     _put_varint(out, field.number << 3 | _BYTES)
     _put_varint(out, len(data))
     out += data
