@@ -31,8 +31,8 @@ CONTROLLERS = ("namespace-controller",)
 """Of kube-controller-manager only this runs: the bench acts for the kubelets and the node life cycle, and
 what is measured is a machine controller with an API server, as the originals were."""
 STOP_SECONDS = 15.0
-DIAL_SECONDS = 10.0
-"""For a driver to start and dial in, also on a machine that does other work."""
+DIAL_SECONDS = 15.0
+"""For a driver to dial again, once the manager leads; also on a machine that does other work."""
 PRODUCT, DRIVER = "kubewright", "driver"
 
 
@@ -44,13 +44,15 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """``pids`` by program; ``nodes_are_ours`` when this bench must make the nodes."""
+    """``pids`` by program; ``nodes_are_ours`` when this bench must make the nodes; ``settles``: seconds after
+    the classes are there, before it is measured."""
 
     name: str
     client: Client
     pids: Mapping[str, int]
     asked: Counter
     nodes_are_ours: bool = False
+    settles: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +107,11 @@ async def over_grpc(clock: Clock) -> AsyncIterator[World]:
                  "--driver-option", f"dataDir={found.folder}", "--log-level", "warning")  # fmt: skip
         cloud = ("driver", "serve", "sim", "--manager", f"unix:{found.folder / 'grpc' / 'drivers.sock'}",
                  "--driver-option", "kubelets=off", "--log-level", "error")  # fmt: skip
-        async with product(words) as pid:
-            async with asyncio.timeout(START_SECONDS):
-                while not (found.folder / "grpc" / "drivers.sock").exists():  # it does not lead yet
-                    await clock.sleep(0.1)
-            async with product(cloud) as driver:
-                await clock.sleep(DIAL_SECONDS)
-                pids = {PRODUCT: pid, DRIVER: driver}
-                yield World("over gRPC", found.client, pids, found.asked, nodes_are_ours=True)
+        async with product(words) as pid, product(cloud) as driver:
+            pids = {PRODUCT: pid, DRIVER: driver}
+            yield World(
+                "over gRPC", found.client, pids, found.asked, nodes_are_ours=True, settles=DIAL_SECONDS
+            )
 
 
 @asynccontextmanager
