@@ -19,15 +19,19 @@ from bench.scenario import Scenario
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.pki.keys import Algorithm
 
-EMBEDDED, REAL, THEIRS = WORLDS = ("embedded", "real", "cluster-api")
+EMBEDDED, REAL, GRPC, THEIRS = WORLDS = ("embedded", "real", "grpc", "cluster-api")
 ALL = "all"
 
 
 async def machines(world: str, keep: Callable[[table.Result], None], count: int, pods: int) -> None:
     """The scenario of machines in one world."""
     clock = SystemClock()
-    start = worlds.embedded(clock) if world == EMBEDDED else worlds.real(clock)
-    async with start as found:
+    starts: dict[str, Callable[[Clock], AbstractAsyncContextManager[worlds.World]]] = {
+        EMBEDDED: worlds.embedded,
+        REAL: worlds.real,
+        GRPC: worlds.over_grpc,
+    }
+    async with starts[world](clock) as found:
         _say(found.name)
         scenario = Scenario(found, clock, count, pods)
         keep(scenario.result)
@@ -92,7 +96,7 @@ def main() -> None:
             table.show(found.results, console)
         _stop_if(found.stopped)
     if words.what in ("clusters", ALL):
-        _clusters(words, asked, console)
+        _clusters(words, [world for world in asked if world != GRPC], console)
     if words.what in ("planes", ALL):
         _planes(words, asked, console)
     if words.what in ("vms", ALL) and words.vms:

@@ -121,7 +121,7 @@ class Scenario:
                 "secretRef": {"name": "bench", "namespace": NAME.namespace},
             }
             await self._ensure(client.create(MACHINE_CLASS, made))
-        await self._clock.sleep(3.0)
+        await self._clock.sleep(self._world.settles)
 
     async def _ensure(self, creation: Awaitable[Any]) -> None:
         with suppress(AlreadyExists):

@@ -3,7 +3,8 @@
 Theory.      A world is a server, a client of the bench's own, and the programs that work on the server, each
              by its process id. ``embedded`` is ``kubewright up``. ``server`` is etcd and
              kube-apiserver with an audit log, on which a world starts what it measures: ``real`` the
-             controllers of machines, ``bench.clusters.worlds`` those of clusters, ours or Cluster API's.
+             controllers of machines, ``over_grpc`` the same with their driver in another process,
+             ``bench.clusters.worlds`` those of clusters, ours or Cluster API's.
 Invariants.  What a world starts ends with it, also when this process is killed (``Keeper``).
 """
 
@@ -30,7 +31,9 @@ CONTROLLERS = ("namespace-controller",)
 """Of kube-controller-manager only this runs: the bench acts for the kubelets and the node life cycle, and
 what is measured is a machine controller with an API server, as the originals were."""
 STOP_SECONDS = 15.0
-PRODUCT = "kubewright"
+DIAL_SECONDS = 15.0
+"""For a driver to dial again, once the manager leads; also on a machine that does other work."""
+PRODUCT, DRIVER = "kubewright", "driver"
 
 
 class Counter(Protocol):
@@ -41,13 +44,15 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """``pids`` by program; ``nodes_are_ours`` when this bench must make the nodes."""
+    """``pids`` by program; ``nodes_are_ours`` when this bench must make the nodes; ``settles``: seconds after
+    the classes are there, before it is measured."""
 
     name: str
     client: Client
     pids: Mapping[str, int]
     asked: Counter
     nodes_are_ours: bool = False
+    settles: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,21 @@ async def real(clock: Clock) -> AsyncIterator[World]:
                  "--log-level", "warning")  # fmt: skip
         async with product(words) as pid:
             yield World("kube-apiserver", found.client, {PRODUCT: pid}, found.asked, nodes_are_ours=True)
+
+
+@asynccontextmanager
+async def over_grpc(clock: Clock) -> AsyncIterator[World]:
+    """As ``real``, with the simulated cloud in a process of its own, which dials in."""
+    async with server(clock, CONTROLLERS) as found:
+        words = ("run", "--kubeconfig", str(found.kubeconfig), "--driver", "grpc",
+                 "--driver-option", f"dataDir={found.folder}", "--log-level", "warning")  # fmt: skip
+        cloud = ("driver", "serve", "sim", "--manager", f"unix:{found.folder / 'grpc' / 'drivers.sock'}",
+                 "--driver-option", "kubelets=off", "--log-level", "error")  # fmt: skip
+        async with product(words) as pid, product(cloud) as driver:
+            pids = {PRODUCT: pid, DRIVER: driver}
+            yield World(
+                "over gRPC", found.client, pids, found.asked, nodes_are_ours=True, settles=DIAL_SECONDS
+            )
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ def checked(answer: object, kind: type[T], call: str) -> T:
         DriverError: it is something else (``Internal``).
     """
     try:
-        return msgspec.convert(msgspec.to_builtins(answer), kind)
+        return msgspec.convert(msgspec.to_builtins(answer, builtin_types=(bytes, bytearray)), kind)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
         found = type(answer).__name__
         text = f"the driver's answer to {call} ({found}) is not what the contract says: {error}"

@@ -22,6 +22,8 @@ from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(120)]
 SECONDS = 40.0
+PROVIDER = "elsewhere"
+"""Under ``sim`` an embedded manager has a simulated cloud of its own."""
 OPTIONS = replace(short_timeouts(), driver="grpc", driver_options={})
 
 
@@ -63,6 +65,8 @@ async def driver_process(folder: Path, cloud: Path, data: Path | None = None) ->
         "driver",
         "serve",
         "sim",
+        "--provider",
+        PROVIDER,
         "--manager",
         f"unix:{data or folder}/grpc/drivers.sock",
         "--log-level",
@@ -118,7 +122,8 @@ async def deploy(embedded: Embedded, replicas: int) -> None:
             "spec": {"class": {"kind": "MachineClass", "name": "small"}},
         },
     }
-    await embedded.client.create(MACHINE_CLASS, manifests.machine_class("small", pace=0.1))
+    small = {**manifests.machine_class("small", pace=0.1), "provider": PROVIDER}
+    await embedded.client.create(MACHINE_CLASS, small)
     meta = {"name": "blue", "namespace": "default"}
     await embedded.client.create(MACHINE_DEPLOYMENT, {"metadata": meta, "spec": spec})
 
@@ -136,7 +141,7 @@ async def test_machines_wait_for_their_driver_and_go_on_by_themselves_when_it_di
                 and all("no driver for it" in e.status.last_operation.description for e in found)
             ),
         )
-        assert "class small has provider 'sim'" in waiting[0].status.last_operation.description
+        assert f"class small has provider {PROVIDER!r}" in waiting[0].status.last_operation.description
         driver = await driver_process(folder, cloud)
         try:
             await seen(embedded, all_running(2))

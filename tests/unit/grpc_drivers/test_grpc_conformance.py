@@ -144,3 +144,15 @@ async def test_three_functions_keep_the_contract() -> None:
         await driver.delete(request)
         with pytest.raises(NotFound):
             await driver.status(request)
+
+
+@pytest.mark.parametrize("called", ["elsewhere", "externalDriver"])
+async def test_a_driver_that_is_served_under_another_name_takes_the_classes_of_that_name(called: str) -> None:
+    clock, manager = LoopClock(), Manager()
+    cloud = make(Settings(clock))
+    await manager.dialled(DriverOffer(cloud, clock, called, own="sim"))
+    of_class = class_request("small", provider="" if called == "externalDriver" else called)
+    made = await manager.driver.create(of_class.of(stub("m1", "ns", "uid-m1")))
+    assert [each.provider_id for each in await manager.driver.list(of_class)] == [made.provider_id]
+    await manager.close()
+    await cloud.close()

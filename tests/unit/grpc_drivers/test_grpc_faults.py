@@ -13,6 +13,7 @@ from kubewright.driver.metrics import DriverMetrics
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc.client.drivers import DriverOffer
 from kubewright.providers.grpc.connection import REGISTER_SECONDS, Why
+from kubewright.providers.grpc.dispatch import MOST_DRIVERS
 from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
     Created,
@@ -23,6 +24,7 @@ from kubewright.providers.grpc.messages import (
     ListedVm,
     Registration,
     Status,
+    VolumeIds,
     encode,
 )
 from kubewright.providers.grpc.operations import HUNG_SECONDS, STRAY
@@ -456,3 +458,60 @@ async def test_a_status_answer_carries_what_a_driver_says_of_its_vm(manager: Man
     assert '"name":"m1"' in asked.params.machine
     await driver.say(asked, Status(provider_id="p", node_name="n", owner_uid="uid-m1", last_known_state="s"))
     assert await call == Instance("p", "n", "m1", "uid-m1", last_known_state="s")
+
+
+async def test_a_listed_vm_without_an_id_is_no_vm_that_could_be_deleted(manager: Manager) -> None:
+    driver = await dialled(manager)
+    call = asyncio.create_task(manager.driver.list(CLASS))
+    await driver.say(await driver.asked.get(), Listed(vms=(ListedVm("p-1", "m1"), ListedVm("", "m2"))))
+    error = await failing(call)
+    assert (error.code, "without a provider id" in str(error)) == (Code.Internal, True)
+
+
+async def test_a_driver_that_cannot_tell_volumes_hides_those_of_no_other(manager: Manager) -> None:
+    kinds = ("create", "delete", "list", "volumeids")
+    drivers = [await dialled(manager, Registration(name, *OF_2018_KIND, kinds)) for name in ("one", "two")]
+    for known in (True, False):
+        call = asyncio.create_task(manager.driver.volume_ids([VolumeSpec("pv", {})]))
+        await drivers[0].say(await drivers[0].asked.get(), None)
+        await drivers[1].say(await drivers[1].asked.get(), VolumeIds(ids=("v-1",)) if known else None)
+        if known:
+            assert await call == ["v-1"]
+        else:
+            assert isinstance(await failing(call), Unimplemented)
+
+
+async def test_more_drivers_than_a_manager_takes_are_sent_away_and_the_others_go_on(manager: Manager) -> None:
+    first = await dialled(manager)
+    for number in range(MOST_DRIVERS):
+        await dialled(manager, Registration(f"driver-{number}", *OF_2018_KIND))
+    assert [each.why for each in manager.refusals] == [Why.FULL]
+    call = asyncio.create_task(manager.driver.list(CLASS))
+    await first.say(await first.asked.get(), Listed())
+    assert await call == []
+    await first.stream.write(encode(DriverSide(operation_type="unregister")))
+    await asyncio.sleep(0.01)
+    await dialled(manager)
+    assert len(manager.refusals) == 1, "there is room again"
+
+
+@pytest.mark.looptime(False)
+async def test_while_a_large_message_is_read_everything_else_goes_on(manager: Manager) -> None:
+    driver = await dialled(manager)
+    call = asyncio.create_task(manager.driver.list(CLASS))
+    asked = await driver.asked.get()
+    turns = 0
+    data = encode(DriverSide(asked.operation_id, "list", Listed(vms=(ListedVm("p", "m"),) * 20_000)))
+    await driver.stream.write(data)
+    while not call.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert (len(await call), turns > 50) == (20_000, True)
+
+
+async def test_a_list_that_fails_names_its_class(manager: Manager) -> None:
+    driver = await dialled(manager)
+    call = asyncio.create_task(manager.driver.list(CLASS))
+    await driver.asked.get()
+    driver.stream.cut()
+    assert str(await failing(call)).count("list of small:") == 1

@@ -209,3 +209,20 @@ def test_when_the_stream_ends_each_operation_knows_whether_it_was_sent() -> None
     assert found.lost() == [one, two]
     assert (one.state, one.wrong) == (State.LOST, "")
     assert (two.state, two.wrong) == (State.LOST, "not sent")
+
+
+@pytest.mark.parametrize(("first", "then"), [(Kind.CREATE, Kind.DELETE), (Kind.DELETE, Kind.CREATE)])
+def test_an_answer_that_came_while_the_contrary_waited_is_void_when_that_is_sent(
+    first: Kind, then: Kind
+) -> None:
+    found = Operations()
+    late = ask(found, first)
+    sent(found)
+    found.leave(late, 1)
+    contrary = ask(found, then, now=2)
+    assert found.next(2) is None, "of one machine one change is under way"
+    answer(found, late, VM if first is Kind.CREATE else Deleted(), 3)
+    assert sent(found, 3) is contrary
+    answer(found, contrary, Deleted() if first is Kind.CREATE else VM, 4)
+    found.leave(contrary, 4)
+    assert ask(found, first, now=5).state is State.QUEUED

@@ -126,7 +126,8 @@ async def serve_until(stop: asyncio.Event, served: Served, clock: "Clock") -> No
 
     driver = load_driver(Options(driver=served.name, driver_options=served.options), clock)
     assert driver is not None, "all controllers are chosen, so VMs are made"
-    offer = DriverOffer(driver, clock, served.called or served.name, in_flight=served.in_flight)
+    called = served.called or served.name
+    offer = DriverOffer(driver, clock, called, own=served.name, in_flight=served.in_flight)
     try:
         async with AsyncExitStack() as stack:
             await _begin_loops(stack, driver, served, clock)

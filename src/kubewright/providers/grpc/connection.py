@@ -56,6 +56,8 @@ REGISTER_SECONDS = 10.0
 LOOK_SECONDS = 15.0
 """How often a stream is looked at for a driver that hangs."""
 MOST_IN_FLIGHT = 100
+LARGE_BYTES = 64 << 10
+"""Messages above this are read in a thread: 4 MiB take seconds, and the loop has a Lease to renew."""
 NAME_CHARS = 253
 MOST_OPERATIONS = 64
 
@@ -66,6 +68,7 @@ class Why(Enum):
     INVALID = "INVALID_ARGUMENT"
     TAKEN = "ALREADY_EXISTS"
     HUNG = "DEADLINE_EXCEEDED"
+    FULL = "RESOURCE_EXHAUSTED"
 
 
 class Refused(Exception):
@@ -294,7 +297,9 @@ def _problem(given: Registration) -> str:
 async def _received(stream: Stream) -> DriverSide | None:
     try:
         data = await stream.read()
-        return None if data is None else decode(DriverSide, data)
+        if data is None or len(data) <= LARGE_BYTES:
+            return None if data is None else decode(DriverSide, data)
+        return await asyncio.to_thread(decode, DriverSide, data)
     except ConnectionError:
         return None
     except Malformed as error:

@@ -16,6 +16,7 @@ Called by    the controllers through ``driver.guard``; ``server`` for streams an
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -53,6 +54,8 @@ ANONYMOUS = "externalDriver"
 """The name of every driver of 2018."""
 OURS = "grpc"
 """What a class may say that means these drivers and none of them."""
+MOST_DRIVERS = 100
+"""Drivers at a time; far below the calls that gRPC takes, so that there is room for what they fetch."""
 NODES = 20_000
 """Node names that are kept."""
 MARGIN = 5.0
@@ -126,6 +129,8 @@ class GrpcDriver:
             )
         if (there := self._connections.get(_key(given))) is not None:
             raise Refused(Why.TAKEN, f"{there.name} serves kind {given.kind} already, and its stream lives")
+        if len(self._connections) >= MOST_DRIVERS:
+            raise Refused(Why.FULL, f"{MOST_DRIVERS} drivers are connected, and there may be no more")
 
     async def create(self, request: MachineRequest) -> Instance:
         answer = await self._about_vm(Kind.CREATE, request, Created)
@@ -166,23 +171,27 @@ class GrpcDriver:
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         driver = self._driver_of(request)
         meta = self.contents.put(request)
-        subject = (meta.name, str(meta.revision))
+        subject = (meta.name, request.machine_class.metadata.name, str(meta.revision))
         answer = await self._asked(driver, Kind.LIST, subject, Params(machine_class=meta))
         assert isinstance(answer, Listed)
+        if any(not each.machine_id for each in answer.vms):
+            text = f"{driver.name} listed a VM without a provider id for class {meta.name}"
+            raise DriverError.of(Code.Internal, text, broken=True)
         return [answers.listed_instance(each) for each in answer.vms]
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         """Of all drivers that offer this: each leaves out the volumes of other clouds."""
         asked = [each for each in self._connections.values() if each.knows(Kind.VOLUME_IDS)]
-        if not asked:
-            raise Unimplemented("no driver that is connected knows the volumes of its cloud")
         specs = msgspec.json.encode([{"name": each.name, "spec": each.spec} for each in volumes]).decode()
-        found: list[str] = []
+        found: list[Sequence[str]] = []
         for driver in asked:
-            answer = await self._asked(driver, Kind.VOLUME_IDS, ("", "", specs), Params(volumes=specs))
-            assert isinstance(answer, VolumeIds)
-            found += answer.ids
-        return found
+            with suppress(Unimplemented):
+                answer = await self._asked(driver, Kind.VOLUME_IDS, ("", "", specs), Params(volumes=specs))
+                assert isinstance(answer, VolumeIds)
+                found.append(answer.ids)
+        if not found:
+            raise Unimplemented("no driver that is connected tells the volumes of its cloud")
+        return [each for ids in found for each in ids]
 
     async def validate(self, request: ClassRequest) -> None:
         """As ``contract.Validates``, where the driver offers it."""
@@ -276,7 +285,7 @@ class GrpcDriver:
         if not driver.knows(kind):
             raise Unimplemented(f"{driver.name} does not offer {kind.value}")
         answer = await driver.call(kind, subject, params, limits_of(kind))
-        error = answers.error_of(answer, f"{kind.value} of {params.machine_name or subject[-1]}")
+        error = answers.error_of(answer, f"{kind.value} of {params.machine_name or subject[1] or 'volumes'}")
         if error is not None:
             raise error
         return answer

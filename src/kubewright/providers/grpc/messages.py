@@ -11,6 +11,7 @@ Source       mcm.md §11.2; the encoding of Protocol Buffers, version 3.
 Called by    both sides of a stream.
 """
 
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -274,11 +275,11 @@ def encode(message: Message) -> bytes:
 
 
 def _put(out: bytearray, field: Field, value: Any) -> None:
-    if isinstance(value, int):
+    if field.kind in (int, bool):
         _put_varint(out, field.number << 3 | _VARINT)
         _put_varint(out, value % _WORD)
         return
-    data = encode(value) if isinstance(value, Message) else value.encode("utf-8", "replace")
+    data = encode(value) if issubclass(field.kind, Message) else value.encode("utf-8", "replace")
     _put_varint(out, field.number << 3 | _BYTES)
     _put_varint(out, len(data))
     out += data
@@ -299,27 +300,36 @@ def decode(kind: type[M], data: bytes) -> M:
     """
     if len(data) > MESSAGE_BYTES:
         raise Malformed(f"a message of {len(data)} bytes; the most is {MESSAGE_BYTES}")
-    fields = {field.number: field for field in kind.FIELDS}
-    single: dict[str, tuple[Field, Any]] = {}
-    lists: dict[str, list[Any]] = {field.name: [] for field in kind.FIELDS if field.many}
+    fields = _by_number(kind)
+    single: dict[str, tuple[Field, list[Any]]] = {}
+    lists: dict[str, list[Any]] = {}
     position = 0
     while position < len(data):
         number, wire, value, position = _field(data, position)
         field = fields.get(number)
         if field is None:
             continue
-        wanted = _VARINT if field.kind in (int, bool) else _BYTES
-        if wire != wanted:
-            raise Malformed(f"field {number} of a {kind.__name__} has wire type {wire}, not {wanted}")
+        if wire != (_VARINT if field.kind in (int, bool) else _BYTES):
+            raise Malformed(f"field {number} of a {kind.__name__} has the wire type {wire}")
         if field.many:
-            lists[field.name].append(_value(field, value))
+            lists.setdefault(field.name, []).append(_value(field, value))
             continue
         known = single.get(field.name)
-        if issubclass(field.kind, Message) and known is not None and known[0] == field:
-            value = known[1] + value  # parts of one message, which together are it
-        single[field.name] = field, value
-    found = {name: _value(field, value) for name, (field, value) in single.items()}
+        if known is not None and known[0] == field and issubclass(field.kind, Message):
+            known[1].append(value)  # parts of one message, which together are it
+        else:
+            single[field.name] = field, [value]
+    found = {name: _value(field, _joined(parts)) for name, (field, parts) in single.items()}
     return kind(**found, **{name: tuple(values) for name, values in lists.items()})
+
+
+@cache
+def _by_number(kind: type[Message]) -> dict[int, Field]:
+    return {field.number: field for field in kind.FIELDS}
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -361,6 +371,8 @@ def _field(data: bytes, position: int) -> tuple[int, int, Any, int]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
+    if position < len(data) and (first := data[position]) < 0x80:
+        return first, position + 1
     number = 0
     for index, byte in enumerate(data[position : position + _VARINT_BYTES]):
         number |= (byte & 0x7F) << 7 * index

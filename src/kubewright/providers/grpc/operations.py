@@ -182,6 +182,8 @@ class Operations:
             return None
         found = next((each for each in ready if not each.changes), ready[0])
         self._queue.remove(found)
+        if found.changes:  # an answer may have come and been kept since it was asked for
+            self._make_void(found.kind, found.subject)
         found.id, found.state, found.since = self._new_id(), State.SENT, now
         self._sent[found.id] = found
         return found

@@ -11,6 +11,7 @@ Called by    ``serving``; ``cli.driver.serve``.
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
+from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
@@ -61,9 +62,13 @@ Answer = Callable[[Params, DataProvider], Awaitable[Failure]]
 
 
 class DriverOffer:
-    """Serves ``driver`` under ``name``, which classes give as their provider."""
+    """Serves ``driver`` under ``name``, which classes give as their provider. ``own``: the name by which the
+    driver knows itself, and which it reads in classes instead; empty: what they say."""
 
-    def __init__(self, driver: Driver, clock: Clock, name: str, *, in_flight: int = IN_FLIGHT) -> None:
+    def __init__(
+        self, driver: Driver, clock: Clock, name: str, *, own: str = "", in_flight: int = IN_FLIGHT
+    ) -> None:
+        self._own = own
         self._driver = GuardedDriver(driver, clock)
         beyond = {Kind.VALIDATE: isinstance(driver, Validates), Kind.SIZE: isinstance(driver, Sizes)}
         names = tuple(each.value for each in (*ALWAYS, *(kind for kind, offers in beyond.items() if offers)))
@@ -93,20 +98,22 @@ class DriverOffer:
             return answers.failed(ANSWERS[kind], InvalidArgument(str(error)))
 
     async def _create(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(Created, await self._driver.create(await _request(params, data)))
+        return answers.vm_answer(Created, await self._driver.create(await self._request(params, data)))
 
     async def _initialize(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(Initialized, await self._driver.initialize(await _request(params, data)))
+        return answers.vm_answer(
+            Initialized, await self._driver.initialize(await self._request(params, data))
+        )
 
     async def _delete(self, params: Params, data: DataProvider) -> Failure:
-        state = await self._driver.delete(await _request(params, data))
+        state = await self._driver.delete(await self._request(params, data))
         return Deleted(last_known_state=state or "")
 
     async def _status(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(Status, await self._driver.status(await _request(params, data)))
+        return answers.vm_answer(Status, await self._driver.status(await self._request(params, data)))
 
     async def _list(self, params: Params, data: DataProvider) -> Failure:
-        found = await self._driver.list(await _class_request(params, data))
+        found = await self._driver.list(await self._class_request(params, data))
         return Listed(vms=tuple(answers.listed_vm(each) for each in found))
 
     async def _volume_ids(self, params: Params, _data: DataProvider) -> Failure:
@@ -114,32 +121,32 @@ class DriverOffer:
         return VolumeIds(ids=tuple(await self._driver.volume_ids(volumes)))
 
     async def _validate(self, params: Params, data: DataProvider) -> Failure:
-        await self._driver.validate(await _class_request(params, data))
+        await self._driver.validate(await self._class_request(params, data))
         return Validated()
 
     async def _size(self, params: Params, data: DataProvider) -> Failure:
-        size = await self._driver.size(await _class_request(params, data))
+        size = await self._driver.size(await self._class_request(params, data))
         return Sized(data=msgspec.json.encode(size).decode())
 
+    async def _request(self, params: Params, data: DataProvider) -> MachineRequest:
+        of_class = await self._class_request(params, data)
+        if params.machine:
+            machine = MACHINE.decode(params.machine.encode())
+        else:
+            namespace = of_class.machine_class.metadata.namespace
+            machine = stub(params.machine_name, namespace, provider_id=params.machine_id)
+        return MachineRequest(
+            machine, of_class.machine_class, of_class.secret, params.data_format, params.version
+        )
 
-async def _request(params: Params, data: DataProvider) -> MachineRequest:
-    of_class = await _class_request(params, data)
-    if params.machine:
-        machine = MACHINE.decode(params.machine.encode())
-    else:
-        namespace = of_class.machine_class.metadata.namespace
-        machine = stub(params.machine_name, namespace, provider_id=params.machine_id)
-    return MachineRequest(
-        machine, of_class.machine_class, of_class.secret, params.data_format, params.version
-    )
-
-
-async def _class_request(params: Params, data: DataProvider) -> ClassRequest:
-    meta = params.machine_class or MachineClassMeta()
-    found: MachineClass = MACHINE_CLASS.decode((await data.machine_class(meta)).encode())
-    ref = found.secret_ref or found.credentials_secret_ref
-    if ref is None:
-        return ClassRequest(found)
-    wanted = SecretMeta(ref.name, ref.namespace or key_of(meta.name)[0], meta.revision)
-    secret = SECRET.decode((await data.secret(wanted)).encode())
-    return ClassRequest(found, Secret(type=secret.type, data=secret.data))
+    async def _class_request(self, params: Params, data: DataProvider) -> ClassRequest:
+        meta = params.machine_class or MachineClassMeta()
+        found: MachineClass = MACHINE_CLASS.decode((await data.machine_class(meta)).encode())
+        if self._own:
+            found = structs.replace(found, provider=self._own)
+        ref = found.secret_ref or found.credentials_secret_ref
+        if ref is None:
+            return ClassRequest(found)
+        wanted = SecretMeta(ref.name, ref.namespace or key_of(meta.name)[0], meta.revision)
+        secret = SECRET.decode((await data.secret(wanted)).encode())
+        return ClassRequest(found, Secret(type=secret.type, data=secret.data))

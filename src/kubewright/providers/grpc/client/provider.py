@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from kubewright.driver.answers import unknown_error
+from kubewright.driver.answers import checked, unknown_error
 from kubewright.driver.errors import DriverError
 from kubewright.providers.grpc.answers import failed
 from kubewright.providers.grpc.messages import (
@@ -140,13 +140,15 @@ class ProviderOffer:
             match message.operation_type:
                 case Kind.CREATE.value:
                     given = (meta, params.credentials, params.machine_id, params.machine_name)
-                    provider_id, node_name = await self._provider.create(*given)
+                    vm = checked(await self._provider.create(*given), tuple[str, str], "create")
+                    provider_id, node_name = vm
                     return Created(provider_id=provider_id, node_name=node_name)
                 case Kind.DELETE.value:
                     await self._provider.delete(meta, params.credentials, params.machine_id)
                     return Deleted()
                 case Kind.LIST.value:
-                    found = await self._provider.list(meta, params.credentials, params.machine_id)
+                    listed = await self._provider.list(meta, params.credentials, params.machine_id)
+                    found = checked(dict(listed), dict[str, str], "list")
                     return Listed(vms=tuple(ListedVm(each, name) for each, name in found.items()))
         except DriverError as error:
             return failed(ANSWERS[Kind(message.operation_type)], error)

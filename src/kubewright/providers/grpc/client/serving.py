@@ -4,7 +4,8 @@ Theory.      The manager sends no more at a time than the registration says, so 
              task sends, since a stream takes one message at a time. When the stream ends, operations that are
              under way are cancelled: a driver's calls may be, and the manager asks again.
 Invariants.  A manager that sends more than was said does not make this process hold more: the rest is read
-             when something is done. An answer that is too large for a message becomes an error that says so.
+             when something is done. Each operation is answered: what is too large for a message, or cannot be
+             written as one, becomes an error that says so.
 Called by    ``dial``, and tests with a stream of their own.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from kubewright.driver.answers import unknown_error
 from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.grpc.answers import failed
 from kubewright.providers.grpc.client.provider import DataProvider, Offer
@@ -26,7 +28,7 @@ from kubewright.providers.grpc.messages import (
     decode,
     encode,
 )
-from kubewright.providers.grpc.operations import ANSWERS, REGISTER, UNREGISTER, Kind
+from kubewright.providers.grpc.operations import ANSWERS, REGISTER, UNREGISTER
 
 log = structlog.get_logger(__name__)
 
@@ -92,15 +94,27 @@ class _Session:
     async def _answer(self, message: MCMside) -> None:
         answer = DriverSide(message.operation_id, message.operation_type)
         if message.operation_type == REGISTER:
-            await self._send(answer, self._offer.registration)
+            await self._answers.put(_bytes_of(answer, self._offer.registration))
             return
-        response = await self._offer.answer(message, self._data)
-        await self._send(answer, response)
-
-    async def _send(self, answer: DriverSide, response: Any) -> None:
-        data = encode(DriverSide(answer.operation_id, answer.operation_type, response))
-        if len(data) > MESSAGE_BYTES:
-            text = f"the answer has {len(data)} bytes, and a message has at most {MESSAGE_BYTES}"
-            error: Failure = failed(ANSWERS[Kind(answer.operation_type)], DriverError.of(Code.Internal, text))
-            data = encode(DriverSide(answer.operation_id, answer.operation_type, error))
+        try:
+            data = _bytes_of(answer, await self._offer.answer(message, self._data))
+        except Exception as error:  # an author's code may return anything, and the manager waits
+            log.exception("an operation has no answer that can be sent", operation=message.operation_type)
+            data = _bytes_of(answer, _failure(answer, unknown_error(error)))
         await self._answers.put(data)
+
+
+def _bytes_of(answer: DriverSide, response: Any) -> bytes:
+    """An answer with its response; one that is too large for a message says that it is."""
+    data = encode(DriverSide(answer.operation_id, answer.operation_type, response))
+    if len(data) <= MESSAGE_BYTES:
+        return data
+    text = f"the answer has {len(data)} bytes, and a message has at most {MESSAGE_BYTES}"
+    error = _failure(answer, DriverError.of(Code.Internal, text))
+    return encode(DriverSide(answer.operation_id, answer.operation_type, error))
+
+
+def _failure(answer: DriverSide, error: DriverError) -> Failure | None:
+    """The response that tells an error; None to an operation that is not known."""
+    known = {each.value: kind for each, kind in ANSWERS.items()}.get(answer.operation_type)
+    return None if known is None else failed(known, error)

@@ -1,0 +1,131 @@
+"""What authors of drivers get wrong: the manager is told, and their stream goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from kubewright.driver.contract import stub
+from kubewright.driver.errors import Code, DriverError
+from kubewright.providers.grpc.client.provider import DataProvider, Provider, ProviderOffer
+from kubewright.providers.grpc.client.serving import serve_stream
+from kubewright.providers.grpc.messages import (
+    Deleted,
+    DriverSide,
+    Failure,
+    Listed,
+    MachineClassMeta,
+    MCMside,
+    Registration,
+    decode,
+    encode,
+)
+from kubewright.testing.scenes import class_request
+
+from .pipes import Manager, pipe
+
+CLASS = class_request("small", provider="mine")
+REQUEST = CLASS.of(stub("m1", "ns", "uid-m1", provider_id="p-1"))
+
+
+class Returning(Provider):
+    """A cloud that returns what a test gives it."""
+
+    def __init__(self, answer: Any) -> None:
+        self.given = answer
+
+    async def create(self, machine_class: MachineClassMeta, *_: str) -> tuple[str, str]:
+        return self.answer()
+
+    async def delete(self, machine_class: MachineClassMeta, *_: str) -> None:
+        self.answer()
+
+    async def list(self, machine_class: MachineClassMeta, *_: str) -> Mapping[str, str]:
+        return self.answer()
+
+    def answer(self) -> Any:
+        if isinstance(self.given, BaseException):
+            raise self.given
+        return self.given
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[Manager]:
+    found = Manager()
+    yield found
+    await found.close()
+
+
+@pytest.mark.parametrize(
+    "returned", [(7, "n"), ("p", 7), (b"p", "n"), "pn", None, ("p", "n", "x"), {}, object(), [1, 2]]
+)
+async def test_a_creation_that_returns_no_two_texts_is_told_and_the_stream_lives(
+    manager: Manager, returned: object
+) -> None:
+    cloud = Returning(returned)
+    await manager.dialled(ProviderOffer(cloud, name="mine"))
+    with pytest.raises(DriverError) as failed:
+        await manager.driver.create(REQUEST)
+    assert failed.value.code is Code.Internal
+    assert "the contract says" in failed.value.message
+    cloud.given = ("p-1", "n-1")
+    assert (await manager.driver.create(REQUEST)).provider_id == "p-1"
+
+
+@pytest.mark.parametrize("returned", [{1: "m"}, {"p": None}, {"p": 7}, None, 5, ["p"]])
+async def test_a_list_of_other_things_is_told_and_the_stream_lives(
+    manager: Manager, returned: object
+) -> None:
+    cloud = Returning(returned)
+    await manager.dialled(ProviderOffer(cloud, name="mine"))
+    with pytest.raises(DriverError) as failed:
+        await manager.driver.list(CLASS)
+    assert failed.value.code in (Code.Internal, Code.Unknown)
+    cloud.given = {"p-1": "m1"}
+    assert [each.machine_name for each in await manager.driver.list(CLASS)] == ["m1"]
+
+
+class Raw:
+    """An offer whose answers are what a test gives: it is code of an author, too."""
+
+    registration = Registration("mine", "machine.sapcloud.io", "MachineClass", "v1alpha1")
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
+        if isinstance(self.given, Exception):
+            raise self.given
+        found: Failure = self.given
+        return found
+
+
+@pytest.mark.parametrize(
+    "given", [RuntimeError("no cloud"), ValueError(), Listed(vms=(1, 2)), Listed(error=b"x"), Listed(vms=7)]
+)
+async def test_an_answer_that_cannot_be_written_is_an_error_and_no_silence(
+    manager: Manager, given: Any
+) -> None:
+    offer = Raw(given)
+    await manager.dialled(offer)
+    with pytest.raises(DriverError) as failed:
+        await manager.driver.list(CLASS)
+    assert failed.value.code is Code.Unknown
+    offer.given = Listed()
+    assert await manager.driver.list(CLASS) == []
+    offer.given = Deleted()
+    assert await manager.driver.delete(REQUEST) is None
+
+
+async def test_an_error_in_an_operation_of_a_later_version_is_answered_without_a_response() -> None:
+    ours, theirs = pipe()
+    serving = asyncio.create_task(
+        serve_stream(theirs, Raw(RuntimeError("new")), DataProvider(Manager().fetch), asyncio.Event())
+    )
+    await ours.write(encode(MCMside(7, "of later")))
+    said = await ours.read()
+    assert said is not None
+    assert decode(DriverSide, said) == DriverSide(7, "of later", None)
+    ours.cut()
+    await asyncio.wait([serving])
