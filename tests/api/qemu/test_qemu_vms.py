@@ -18,6 +18,7 @@ from kubewright.providers.qemu import vms
 from kubewright.providers.qemu.host import LINE
 from kubewright.testing.scenes import class_request
 
+from . import fake_programs
 from .bench import QemuBench, opened
 
 pytestmark = pytest.mark.looptime(False)
@@ -297,6 +298,21 @@ async def test_a_vm_that_qemu_refuses_leaves_nothing_and_says_why(bench: QemuBen
         await bench.made.create(bench.request(of=bench.class_of(kernel="tiny")))
     assert said.value.code == Code.Internal
     assert bench.vm_folders == []
+
+
+async def test_what_a_guest_wrote_before_its_qemu_ended_is_shown_as_any_console(tmp_path: Path) -> None:
+    says = (
+        'case "$*" in *--version*) echo "QEMU emulator version 7.2.0"; exit;; esac; '
+        "printf '\\033[31mjoin --token abcdef.0123456789abcdef\\033[0m\\n'; exit 1"
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake_programs.install(programs)
+    (programs / "qemu-system-x86_64").write_text(f"#!/bin/sh\n{says}\n")
+    async with opened(tmp_path, str(programs)) as bench:
+        with pytest.raises(DriverError) as told:
+            await bench.made.create(bench.request())
+        assert told.value.message.endswith("exit code 1: join --token [hidden]")
 
 
 async def test_a_provider_id_reaches_no_vm_of_another_namespace(bench: QemuBench) -> None:

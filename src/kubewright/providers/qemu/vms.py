@@ -39,6 +39,7 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.driver.answers import console_end
 from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.processes import linux, record
 from kubewright.processes.program import Program
@@ -285,7 +286,8 @@ class Vms:
         except TimeoutError:
             raise DriverError.of(Code.Internal, f"QEMU has not answered for {START_SECONDS:g} s") from None
         if running.ended:
-            said = " ".join(record.last_lines(running.folder))[-500:]
+            shown = console_end("\n".join(record.last_lines(running.folder)))  # the guest wrote it, too
+            said = " ".join(shown.splitlines())[-500:]
             raise qemu_failed(f"{running.ended}: {said}")
         if self._bridge is not None:
             await self._bridge.join(running.vm.id)
