@@ -63,6 +63,9 @@ STOPPED = "io-error"
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
 
+TAGS = re.compile(r'"tags":\s*\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*(\}|\Z)')
+"""The part of a record whose names are a user's."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -103,12 +106,19 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What is left of the record of a VM: its ``address``, which is taken, and bytes of ``memory``.
+    """What is left of the record of a VM: its ``address``, which is taken, bytes of ``memory``, its
+    ``namespace`` (empty: it may be of any), and whose API server may run on it (``control_plane_of``).
     ``problem``: what is wrong, and what to do."""
 
     problem: str
     address: str = ""
     memory: int = 0
+    namespace: str = ""
+    control_plane_of: str = ""
+
+    def may_be_in(self, namespace: str) -> bool:
+        """Whether it may be a VM of this namespace."""
+        return self.namespace in ("", namespace)
 
     def error(self) -> DriverError:
         return DriverError.of(Code.DataLoss, self.problem)
@@ -116,9 +126,20 @@ class Unreadable:
 
 def unreadable(content: str, problem: str) -> Unreadable:
     """What can be made out of a record that is none. Pure."""
-    address = re.search(r'"address":\s*"([0-9.]{7,15})"', content)
-    memory = re.search(r'"memory":\s*([0-9]{1,15})', content)
-    return Unreadable(problem, address[1] if address else "", int(memory[1]) if memory else 0)
+    content = TAGS.sub("", content)
+    address, memory = (
+        _only(content, r'"address":\s*"([0-9.]{7,15})"'),
+        _only(content, r'"memory":\s*([0-9]{1,15})'),
+    )
+    namespace = _only(content, r'"namespace":\s*"([a-z0-9-]{1,63})"')
+    served = _only(content, r'"control_plane_of":\s*"([A-Za-z0-9.-]{1,63})"')
+    return Unreadable(problem, address, int(memory or 0), namespace, served)
+
+
+def _only(content: str, pattern: str) -> str:
+    """What a pattern finds; empty where it finds nothing, or several things."""
+    found = set(re.findall(pattern, content))
+    return found.pop() if len(found) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
