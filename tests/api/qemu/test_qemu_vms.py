@@ -218,6 +218,27 @@ async def test_a_record_that_cannot_be_read_is_no_matter_of_other_namespaces(ben
     await bench.tended()
 
 
+async def test_a_copy_of_a_vm_is_no_vm_and_takes_the_place_of_none(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    original = bench.vm_folders[0]
+    copy = original.with_name(f"{original.name}-copy")
+    copy.mkdir()
+    for name in ("vm.json", record.RECORD):
+        (copy / name).write_bytes((original / name).read_bytes())
+    driver = await bench.restarted()
+    assert (await driver.status(bench.request())).provider_id == made.provider_id
+    with pytest.raises(
+        DriverError, match=rf"copy/vm\.json cannot be read \(it is the record of {original.name}\)"
+    ):
+        await driver.list(bench.machine_class)
+    await driver.delete(bench.request())
+    assert bench.vm_folders == [copy]
+    (copy / "vm.json").unlink()
+    copy.rename(copy.with_name(".going-copy"))
+    driver = await bench.restarted()
+    assert list(await driver.list(bench.machine_class)) == []
+
+
 @pytest.mark.parametrize(
     "tags",
     ['{"namespace":"other","address":"10.99.0.9","control_plane_of":"x"}', '{"a":"}","memory":"\\"1"}', "{}"],

@@ -441,6 +441,8 @@ class Vms:
         try:
             content = (folder / RECORD).read_bytes()
             vm = msgspec.json.decode(content, type=Vm)
+            if vm.id != folder.name:
+                raise msgspec.DecodeError(f"it is the record of {vm.id}")
         except (OSError, msgspec.DecodeError) as error:
             remedy = "put it right, or end its VM and remove the folder"
             told = f"{folder / RECORD} cannot be read ({error}); {remedy}"
