@@ -85,8 +85,8 @@ CONSOLE_LINES, CONSOLE_CHARS = 20, 4 * 1024
 """What is shown of a console: its last lines, which go into the status of a machine."""
 LARGEST_CONSOLE = 64 * 1024
 HIDDEN = "[hidden]"
-_CONTROLS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
-"""Sequences that colour, move and name things on a terminal."""
+_CONTROLS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)?|[@-Z\\-_])")
+"""Sequences that colour, move and name things on a terminal; one without an end ends with its line."""
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _END_OF_KEY = re.compile(r"\A.*-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 """Of one that began before what is left of the console."""
@@ -94,19 +94,26 @@ _SECRETS = (
     (re.compile(r"(?<![a-z0-9])[a-z0-9]{6}\.[a-z0-9]{16}(?![a-z0-9])"), HIDDEN),  # a bootstrap token
     (re.compile(r"(--certificate-key[ =]+)\S+"), rf"\1{HIDDEN}"),
     (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]+){1,2}"), HIDDEN),  # of an account
-    (re.compile(r"(?i)(password\s*[:=]\s*)\S+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)(password[\"']?\s*[:=]\s*)(\"[^\"\n]*\"?|'[^'\n]*'?|\S+)"), rf"\1{HIDDEN}"),
+    # A line of a key of which no more is left, or a key inside of a file that is written as one word.
+    (re.compile(r"(?<![A-Za-z0-9+/])(?=[a-z0-9+/]*[A-Z])[A-Za-z0-9+/]{60,}={0,2}"), HIDDEN),
 )
 
 
 def console_end(text: str) -> str:
     """The last lines of what a VM wrote to its console, as they may be shown."""
-    plain = _CONTROLS.sub("", _END_OF_KEY.sub(HIDDEN, _KEY.sub(HIDDEN, text[-LARGEST_CONSOLE:])))
-    lines = re.split(r"[\r\n\v\f\x85\u2028\u2029]+", plain)
-    shown = ["".join(each for each in line if each.isprintable()).rstrip() for line in lines]
-    end = "\n".join([each for each in shown if each][-CONSOLE_LINES:])
+    lines = re.split(r"[\r\n\v\f\x85\u2028\u2029]+", _CONTROLS.sub("", text[-LARGEST_CONSOLE:]))
+    plain = "\n".join(map(printable, lines))  # only now a key is seen that has controls in between
+    shown = _END_OF_KEY.sub(HIDDEN, _KEY.sub(HIDDEN, plain)).split("\n")
+    end = "\n".join([each.rstrip() for each in shown if each.strip()][-CONSOLE_LINES:])
     for secret, instead in _SECRETS:
         end = secret.sub(instead, end)
     return end[-CONSOLE_CHARS:]
+
+
+def printable(text: str) -> str:
+    """What of a text a terminal shows; it obeys the rest. Users without rights write events, and guests."""
+    return "".join(each for each in text.replace("\t", " ") if each.isprintable() or each == "\n")
 
 
 def with_console(text: str, console: str) -> str:

@@ -9,15 +9,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kubewright.base.errors import InvalidInput
-from kubewright.driver.contract import stub
+from kubewright.driver.contract import ClassRequest, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound
 from kubewright.processes import record
 from kubewright.providers.qemu import vms
 from kubewright.providers.qemu.host import LINE
 from kubewright.testing.scenes import class_request
 
+from . import fake_programs
 from .bench import QemuBench, opened
 
 pytestmark = pytest.mark.looptime(False)
@@ -191,6 +193,75 @@ async def test_a_vm_whose_record_cannot_be_read_is_set_aside_and_never_taken_for
     assert state_of(pid) in ("", "Z")
 
 
+async def test_a_record_that_cannot_be_read_is_no_matter_of_other_namespaces(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    known = bench.vm_folders[0] / "vm.json"
+    kept = known.read_bytes()
+    found = bench.machine_class.machine_class
+    meta = structs.replace(found.metadata, namespace="elsewhere")
+    elsewhere = ClassRequest(structs.replace(found, metadata=meta))
+    same_name = elsewhere.of(stub("m1", "elsewhere", "uid-else"))
+    for broken, others in ((kept.replace(b'"made"', b'"made it"'), "are listed"), (b"{", "fail, too")):
+        known.write_bytes(broken)
+        driver = await bench.restarted()
+        with pytest.raises(DriverError, match=r"vm\.json cannot be read"):
+            await driver.list(bench.machine_class)
+        if others == "are listed":
+            assert list(await driver.list(elsewhere)) == []
+            with pytest.raises(NotFound):
+                await driver.status(same_name)
+        else:
+            for asks in (driver.list(elsewhere), driver.status(same_name)):
+                with pytest.raises(DriverError, match=r"vm\.json cannot be read"):
+                    await asks
+    known.write_bytes(kept)
+    await bench.tended()
+
+
+async def test_a_copy_of_a_vm_is_no_vm_and_takes_the_place_of_none(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    original = bench.vm_folders[0]
+    copy = original.with_name(f"{original.name}-copy")
+    copy.mkdir()
+    for name in ("vm.json", record.RECORD):
+        (copy / name).write_bytes((original / name).read_bytes())
+    driver = await bench.restarted()
+    assert (await driver.status(bench.request())).provider_id == made.provider_id
+    with pytest.raises(
+        DriverError, match=rf"copy/vm\.json cannot be read \(it is the record of {original.name}\)"
+    ):
+        await driver.list(bench.machine_class)
+    await driver.delete(bench.request())
+    assert bench.vm_folders == [copy]
+    (copy / "vm.json").unlink()
+    copy.rename(copy.with_name(".going-copy"))
+    driver = await bench.restarted()
+    assert list(await driver.list(bench.machine_class)) == []
+
+
+@pytest.mark.parametrize(
+    "tags",
+    ['{"namespace":"other","address":"10.99.0.9","control_plane_of":"x"}', '{"a":"}","memory":"\\"1"}', "{}"],
+)
+def test_what_is_left_of_a_record_is_not_what_a_user_called_a_tag(tags: str) -> None:
+    before, after = '{"namespace":"ns","memory":7,"tags":', ',"address":"10.99.0.2","control_plane_of":"k.1"'
+    found = vms.unreadable(f"{before}{tags}{after}", "cut off")
+    assert found == vms.Unreadable("cut off", "10.99.0.2", 7, "ns", "k.1")
+    assert vms.unreadable(f"{before}{tags[:-1]}", "cut off") == vms.Unreadable("cut off", "", 7, "ns")
+
+
+async def test_what_another_process_fetches_is_left_alone(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    part = bench.folder / "qemu" / "fetched" / "half.part"
+    part.parent.mkdir()
+    part.touch()
+    with pytest.raises(InvalidInput, match="another process works on the VMs"):
+        await bench.another().list(bench.machine_class)
+    assert part.exists()
+    await (await bench.restarted()).list(bench.machine_class)
+    assert not part.exists()
+
+
 async def test_who_asks_for_a_vm_that_is_being_deleted_gets_another_one(bench: QemuBench) -> None:
     before = await bench.made.create(bench.request())
     _, again = await asyncio.gather(bench.made.delete(bench.request()), bench.made.create(bench.request()))
@@ -297,6 +368,21 @@ async def test_a_vm_that_qemu_refuses_leaves_nothing_and_says_why(bench: QemuBen
         await bench.made.create(bench.request(of=bench.class_of(kernel="tiny")))
     assert said.value.code == Code.Internal
     assert bench.vm_folders == []
+
+
+async def test_what_a_guest_wrote_before_its_qemu_ended_is_shown_as_any_console(tmp_path: Path) -> None:
+    says = (
+        'case "$*" in *--version*) echo "QEMU emulator version 7.2.0"; exit;; esac; '
+        "printf '\\033[31mjoin --token abcdef.0123456789abcdef\\033[0m\\n'; exit 1"
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake_programs.install(programs)
+    (programs / "qemu-system-x86_64").write_text(f"#!/bin/sh\n{says}\n")
+    async with opened(tmp_path, str(programs)) as bench:
+        with pytest.raises(DriverError) as told:
+            await bench.made.create(bench.request())
+        assert told.value.message.endswith("exit code 1: join --token [hidden]")
 
 
 async def test_a_provider_id_reaches_no_vm_of_another_namespace(bench: QemuBench) -> None:

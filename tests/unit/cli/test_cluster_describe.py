@@ -254,6 +254,11 @@ async def test_the_components_are_those_that_the_control_plane_names(client):
     assert (found[0]["kind"], found[1:]) == ("NestedEtcd", ["there is no NestedControllerManager m"])
 
 
+def test_what_a_condition_says_is_no_command_to_the_terminal():
+    told = page.text([page.Line(page.HEAD), page.Line(("waits\x1b[2J",), hang="  ")])
+    assert told[1] == "waits[2J"
+
+
 async def test_a_cluster_that_does_not_exist(client):
     with pytest.raises(InvalidInput, match=r"https://here does not serve clusters\.cluster"):
         await reading.read(client, DEMO)

@@ -9,7 +9,7 @@ from kubewright.api.machine.names import FINALIZER as MACHINE_FINALIZER
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.explain import page
-from kubewright.cli.explain.command import subjects
+from kubewright.cli.explain.command import print_lines, subjects
 from kubewright.cli.explain.story import Decision, Expected, Facts, Happened, Story, tell
 from kubewright.cli.explain.subjects import named
 from kubewright.runtime.records import Acted, Pass, Waited
@@ -377,3 +377,8 @@ def test_the_console_in_a_status_is_a_paragraph_of_its_own():
     }
     story = tell(facts("mc", status))
     assert (story.says, story.console, story.waits_for) == ("It failed.", ("one", "two"), ("It failed.",))
+
+
+def test_what_a_user_wrote_into_an_event_is_no_command_to_the_terminal(capsys):
+    print_lines([page.Line("note  \x1b]0;yours\x07\x1b[2Jno\tway\u202e\nnext")])
+    assert capsys.readouterr().out == "note  ]0;yours[2Jno way\nnext\n"

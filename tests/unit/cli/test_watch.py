@@ -1,6 +1,7 @@
 """What ``kubewright watch`` shows of machines of both APIs, and which rows fit on a small terminal."""
 
 import pytest
+from msgspec import structs
 
 from kubewright.api.cluster.v1beta1 import Cluster, ObjectReference
 from kubewright.api.cluster.v1beta1 import Machine as ClusterMachine
@@ -83,3 +84,7 @@ def test_an_event_is_a_sentence():
     about = Reference(kind="Machine", name="m1")
     event = Event(involved_object=about, reason="Joined", message="it joined", count=2)
     assert line(event) == "machine m1: Joined: it joined (2 times)"
+    assert (
+        line(structs.replace(event, message="\x1b[2Jit joined"))
+        == "machine m1: Joined: [2Jit joined (2 times)"
+    )

@@ -41,6 +41,12 @@ CASES = {
     "a private key whose beginning is cut off": (KEY[40:] + "\nafter", "[hidden]\nafter"),
     "the token of an account": ("Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2lnbmF0dXJl x", "Bearer [hidden] x"),
     "a password": ("set Password: hunter2 now", "set Password: [hidden] now"),
+    "a password in JSON": ('{"password": "hunter 2", "user": "a"}', '{"password": [hidden], "user": "a"}'),
+    "a key with colours in between": ("-----BEGIN \x1b[1mRSA PRIVATE\x07 KEY-----\nMIIEow", "[hidden]"),
+    "what lies in the middle of a key": (f"{'MIIEow4+' * 8}\n{'IBAAKC/0' * 8}", "[hidden]\n[hidden]"),
+    "a key in one word": (f"client-key-data: {'LS0tLS1C' * 20}==", "client-key-data: [hidden]"),
+    "the name of an image stays": (f"pulled a@sha256:{'0a' * 32}", f"pulled a@sha256:{'0a' * 32}"),
+    "a title without an end ends with its line": ("\x1b]0;booting\nwhy it failed", "why it failed"),
     "what only looks like a token stays": ("kernel 6.1.0-28.cloud-amd64", "kernel 6.1.0-28.cloud-amd64"),
 }  # fmt: skip
 

@@ -287,6 +287,25 @@ async def test_a_forgotten_machine_leaves_nothing_behind() -> None:
     assert (len(calls), calls.busy("u1")) == (0, False)
 
 
+async def test_the_console_of_a_machine_that_is_forgotten_meanwhile_is_not_kept() -> None:
+    shown, woken = asyncio.Event(), asyncio.Event()
+
+    async def read() -> str:
+        await shown.wait()
+        return "it boots"
+
+    calls = VmCalls(Scripted(), LoopClock(), lambda _key: woken.set())
+    for uid in ("u1", "u2"):
+        calls.read_console(KEY, uid, read)
+    calls.forget("u1")
+    shown.set()
+    await woken.wait()
+    await asyncio.sleep(1)
+    kept = calls.console("u2")
+    assert kept is not None
+    assert (kept.text, calls.console("u1")) == ("it boots", None)
+
+
 async def test_a_call_runs_until_it_has_ended_though_one_before_it_has() -> None:
     driver = Scripted({"status": VM})
     calls = VmCalls(driver, LoopClock(), lambda _key: None)

@@ -281,6 +281,24 @@ async def test_an_image_that_no_vm_needs_goes_for_another(tmp_path: Path, monkey
     await fetched.images.close()
 
 
+async def test_no_image_goes_where_it_is_not_known_which_are_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def unknown() -> set[str]:
+        raise OSError(5, "Input/output error")
+
+    fetched = Fetched(tmp_path)
+    fetched.images.in_use = unknown
+    fetched.kept.mkdir()
+    (fetched.kept / ONE).write_bytes(CONTENT)
+    os.utime(fetched.kept / ONE, (0, 0))
+    assert await fetched.settled() == "raw", "there is room, so it is not asked"
+    monkeypatch.setattr(images, "KEPT", 2 * len(CONTENT))
+    assert (await fetched.settled(THREE)).endswith("Input/output error")
+    assert (fetched.kept / ONE).exists()
+    await fetched.images.close()
+
+
 def test_the_image_of_which_a_disk_is_an_overlay(tmp_path: Path):
     disk, name = tmp_path / "disk", b"/images/debian.qcow2"
     begin = struct.pack(">4sIQIIQI", b"QFI\xfb", 3, 200, len(name), 16, 4096, 0)
@@ -291,6 +309,10 @@ def test_the_image_of_which_a_disk_is_an_overlay(tmp_path: Path):
     disk.write_bytes(b"QFI\xfb")
     assert backing_of(disk) == ""
     assert backing_of(tmp_path / "none") == ""
+    with pytest.raises(
+        OSError, match="directory"
+    ):  # as an input error: whether an image is in use is not known
+        backing_of(tmp_path)
 
 
 async def test_redirects_in_a_circle_end(fetched: Fetched):

@@ -15,6 +15,7 @@ from datetime import datetime
 from kubewright.api.cluster.conditions import ERROR, TRUE
 from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.cli.cluster.tree import TreeNode, some
+from kubewright.driver.answers import printable
 
 HEAD = ("NAME", "PHASE", "READY", "SINCE", "REPLICAS")
 GAP = "  "
@@ -46,7 +47,7 @@ def text(found: Sequence[Line], width: int | None = None) -> list[str]:
     if width is not None:
         widths[0] = min(widths[0], max(LEAST_NAME, width - sum(widths[1:]) - len(GAP) * len(widths[1:])))
     return [
-        _row(each.cells, widths) if each.hang is None else _note(each.cells[0], each.hang, width)
+        printable(_row(each.cells, widths) if each.hang is None else _note(each.cells[0], each.hang, width))
         for each in found
     ]
 

@@ -6,7 +6,7 @@ Called by    ``cli.app``.
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from kubewright.cli.explain.subjects import Subject, named
 from kubewright.cli.switches import Where
 from kubewright.compose import worlds
 from kubewright.compose.options import Options
+from kubewright.driver.answers import printable
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.runtime.records import Pass
@@ -82,6 +83,7 @@ def show(stories: list[Story], now: datetime) -> None:
 
 def print_lines(lines: Sequence[page.Line]) -> None:
     """Print lines: with colours and no wider than it on a terminal, plain and whole in a pipe."""
+    lines = [replace(each, text=printable(each.text)) for each in lines]
     if not sys.stdout.isatty():
         print("\n".join(each.text for each in lines))
         return

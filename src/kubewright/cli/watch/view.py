@@ -17,6 +17,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.cli.demo import clusters as of_clusters
 from kubewright.cli.demo import machines as of_machines
 from kubewright.cli.demo.view import RUNNING, View, Words
+from kubewright.driver.answers import printable
 
 WORDS = Words(
     "",
@@ -55,4 +56,4 @@ def line(event: Event) -> str:
     """An event, as a sentence."""
     about = event.involved_object
     times = f" ({event.count} times)" if event.count > 1 else ""
-    return f"{about.kind.lower()} {about.name}: {event.reason}: {event.message}{times}"
+    return f"{about.kind.lower()} {about.name}: {event.reason}: {printable(event.message)}{times}"

@@ -38,7 +38,7 @@ class VmCalls:
         self._leading_since = clock.monotonic()
         self._seen: dict[str, VmSeen] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._consoles: dict[str, ConsoleSeen] = {}
+        self._consoles: dict[str, ConsoleSeen | None] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
 
     def seen(self, uid: str) -> VmSeen:
@@ -82,6 +82,7 @@ class VmCalls:
     def read_console(self, key: Key, uid: str, read: Callable[[], Awaitable[str]]) -> None:
         """Begin to read it; a second time while that lasts is ignored."""
         if uid not in self._reading:
+            self._consoles.setdefault(uid, None)
             self._reading[uid] = asyncio.create_task(self._read(key, uid, read), name=f"console of {key}")
 
     async def _read(self, key: Key, uid: str, read: Callable[[], Awaitable[str]]) -> None:
@@ -92,7 +93,8 @@ class VmCalls:
             log.debug("a console could not be read", object=str(key), why=str(error))
         finally:
             del self._reading[uid]
-        self._consoles[uid] = ConsoleSeen(self._clock.now(), text)
+        if uid in self._consoles:
+            self._consoles[uid] = ConsoleSeen(self._clock.now(), text)
         self._on_done(key)
 
     def start(self, key: Key, uid: str, verb: Verb, ask: Ask, *, inputs: str) -> None:

@@ -6,7 +6,9 @@ Theory.      The machine's uid is the owner of its VM, and name and owner find i
              off and still there, as at any cloud: its node falls silent, and the machine's owner decides. An
              id alone reaches no VM of another namespace: who may write a Machine may write any provider id.
              A VM whose record cannot be read may be that of any machine of its name: it is neither shown,
-             deleted nor made a second time, but the error says so (``DataLoss``), and no list is complete.
+             deleted nor made a second time, but the error says so (``DataLoss``), and no list of its
+             namespace is complete, or none at all where not even that can be read: nodes whose VMs are not
+             listed are deleted.
 Invariants.  Memory that was promised to a VM under way counts as taken. ``delete`` returns when the process
              is gone.
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
@@ -108,8 +110,9 @@ class QemuDriver:
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         await self._open()
         meta, tags = request.machine_class.metadata, _tags_of(request)
-        if broken := next(iter(self._vms.unreadable.values()), None):
-            raise broken.error()
+        for broken in self._vms.unreadable.values():
+            if broken.may_be_in(meta.namespace):
+                raise broken.error()
         return [
             _instance(each)
             for each in self._vms.all.values()
@@ -194,9 +197,9 @@ class QemuDriver:
         await self._opening.done()
 
     async def _opened(self) -> None:
-        await asyncio.to_thread(forget_parts, self._kept)
         await self._vms.open()
         try:
+            await asyncio.to_thread(forget_parts, self._kept)  # now no other process fetches them
             if self._balancers is not None:
                 await self._balancers.open()
         except BaseException:
@@ -233,7 +236,8 @@ class QemuDriver:
     def _control_plane(self, owner: str) -> Sequence[str]:
         """The addresses of the VMs of this control plane."""
         found = [each for each in self._vms.all.values() if each.vm.control_plane_of == owner]
-        return [each.vm.address for each in found if each.vm.address and not each.going]
+        aside = [each.address for each in self._vms.unreadable.values() if each.control_plane_of == owner]
+        return [each for each in (*aside, *(one.vm.address for one in found if not one.going)) if each]
 
     def _addresses(self) -> Sequence[str]:
         """Those that VMs have, or are promised."""
@@ -319,7 +323,10 @@ class QemuDriver:
         return found
 
     def _refuse_unreadable(self, request: MachineRequest) -> None:
-        for vm_id, each in self._vms.unreadable.items():
+        there = [
+            (vm_id, each) for vm_id, each in self._vms.unreadable.items() if each.may_be_in(request.namespace)
+        ]
+        for vm_id, each in there:
             own = provider_id(self._options.site, vm_id)
             if request.provider_id == own if request.provider_id else may_be_of(vm_id, request.name):
                 raise each.error()

@@ -6,7 +6,10 @@ Theory.      The control plane of a cluster is several VMs, which come and go, a
              like the VMs it goes on while no Kubewright runs, so a node does not lose its API server when
              Kubewright is upgraded. Which VMs are behind it stands in a file, which the balancer reads again
              all the time: what the driver knows is written there whenever a control plane's VM is made or
-             goes, and at each start. Which of them are ready the balancer asks itself.
+             goes, at each start, and again and again: a file may be deleted, and a disk full. Which of them
+             are ready the balancer asks itself.
+             A record that cannot be read is one cluster's misfortune, as that of a VM (``vms``): its balancer
+             goes on, its address stays taken, and it is read again all the time.
 Invariants.  An endpoint keeps its address until it is released: it is on record before it is answered. One
              process at a time works here; the lock of the VMs' folder says which.
 Layout       ``endpoints/<hash of namespace, name and owner>``: ``endpoint.json`` the record, ``instances``
@@ -17,8 +20,10 @@ Called by    ``driver``.
 
 import asyncio
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,24 +76,34 @@ class Balancers:
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._all: dict[str, Endpoint] = {}
+        self._aside: dict[str, str] = {}
+        """The addresses of those whose record cannot be read; empty where it does not say it."""
+        self._files = asyncio.Lock()
         self._releasing: dict[str, asyncio.Task[None]] = {}
 
     @property
     def addresses(self) -> list[str]:
         """Those that are taken."""
-        return [each.address for each in self._all.values()]
+        return [*(each.address for each in self._all.values()), *filter(None, self._aside.values())]
 
     async def open(self) -> None:
         """Go on with the endpoints that are on record; the VMs have been found already."""
-        self._all.update(await asyncio.to_thread(self._read))
+        self._aside = dict.fromkeys(await asyncio.to_thread(self._folders), "")
         await self.tend()
-        for key, each in self._all.items():
-            await self._listen(key, each)
+        for key in self._aside:
+            log.warning("an endpoint is set aside: its record cannot be read", folder=str(self._root / key))
         self._keeping = asyncio.create_task(self._supervisor.run(self._stop), name="balancers of endpoints")
 
     async def tend(self) -> None:
-        """See to it that all are on the bridge."""
-        for each in list(self._all.values()):
+        """See to it that all are on the bridge and on record, and that their balancers know their VMs."""
+        for key, found in (await asyncio.to_thread(self._readable, list(self._aside))).items():
+            if self._aside.pop(key, None) is not None:
+                self._all[key] = found
+                await self._listen(key, found)
+        for key, each in list(self._all.items()):
+            if not (self._root / key / RECORD).exists():
+                await self._begin_again(key, each)
+            await self._tell(key, each)
             try:
                 if each.address not in self._bridge.held:
                     await self._bridge.hold(each.address)
@@ -116,14 +131,19 @@ class Balancers:
         if key in self._releasing:
             await self.release(request)
         await self._bridge.open()
+        if key in self._aside:
+            path = self._root / key / RECORD
+            raise DriverError.of(Code.DataLoss, f"{path} cannot be read; put it right, or delete the cluster")
         if (found := self._all.get(key)) is None:
             found = self._all[key] = self._new(request)
         try:
             await self._bridge.hold(found.address)
-            await asyncio.to_thread(self._write, key, found)
+            async with self._files:
+                await asyncio.to_thread(self._write, key, found)
         except (DriverError, OSError) as error:
-            if not (self._root / key / RECORD).exists():
-                self._all.pop(key, None)
+            if not (self._root / key / RECORD).exists() and self._all.pop(key, None) is not None:
+                with suppress(DriverError):
+                    await self._bridge.let_go(found.address)
             raise _told(error) from None
         await self._listen(key, found)
         if not await self._until(lambda: self._listens(key), START_SECONDS):
@@ -140,7 +160,7 @@ class Balancers:
             DriverError: it does not end, or something of it cannot be removed (``Internal``).
         """
         key = key_of(request)
-        if key not in self._all and key not in self._releasing:
+        if not any(key in each for each in (self._all, self._aside, self._releasing)):
             return
         if key not in self._releasing:
             task = self._releasing[key] = asyncio.create_task(self._released(key))
@@ -159,32 +179,51 @@ class Balancers:
         return Endpoint(namespace=meta.namespace, name=meta.name, owner=meta.uid, address=address)
 
     def _write(self, key: str, endpoint: Endpoint) -> None:
+        """The record and the VMs, where they do not stand there already."""
+        lines = "".join(f"{each}\n" for each in sorted(self._known.members(endpoint.owner)))
         record.make_folder(self._root / key)
-        record.replace_file(self._root / key / RECORD, msgspec.json.encode(endpoint))
+        for name, content in ((RECORD, msgspec.json.encode(endpoint)), (INSTANCES, lines.encode())):
+            path = self._root / key / name
+            if not path.exists() or path.read_bytes() != content:
+                record.replace_file(path, content)
 
     async def _listen(self, key: str, endpoint: Endpoint) -> None:
         await self._tell(key, endpoint)
-        asked = (f"--ready={READY}", f"--instances={INSTANCES}")
+        asked = (f"--ready={READY}", f"--instances={self._root / key / INSTANCES}")
         self._supervisor.want(balancer(key, (endpoint.address, PORT), asked, {}))
 
+    async def _begin_again(self, key: str, endpoint: Endpoint) -> None:
+        """With its folder the record of its process is gone, without which no later supervisor finds it."""
+        log.warning("the folder of an endpoint was deleted", endpoint=endpoint.address)
+        self._supervisor.drop(key)
+        await self._until(lambda: self._supervisor.status(key) is None, END_SECONDS)
+        if key in self._all and key not in self._releasing:
+            await self._listen(key, endpoint)
+
     async def _tell(self, key: str, endpoint: Endpoint) -> None:
-        lines = "".join(f"{each}\n" for each in sorted(self._known.members(endpoint.owner)))
         try:
-            await asyncio.to_thread(record.replace_file, self._root / key / INSTANCES, lines.encode())
+            async with self._files:
+                if key in self._all:  # else it was released meanwhile
+                    await asyncio.to_thread(self._write, key, endpoint)
         except OSError as error:
             why = error.strerror
             log.warning("an endpoint does not learn of its VMs", endpoint=endpoint.address, why=why)
 
     async def _released(self, key: str) -> None:
+        address = self._all[key].address if key in self._all else self._aside[key]
         self._supervisor.drop(key)
         if not await self._until(lambda: self._supervisor.status(key) is None, END_SECONDS):
-            raise DriverError.of(Code.Internal, f"the balancer at {self._all[key].address} does not end")
-        try:
-            await self._bridge.let_go(self._all[key].address)
-            await asyncio.to_thread(shutil.rmtree, self._root / key)
-        except OSError as error:
-            raise _told(error) from None
-        self._all.pop(key)
+            raise DriverError.of(Code.Internal, f"the balancer at {address} does not end")
+        if address:
+            await self._bridge.let_go(address)
+        async with self._files:
+            try:
+                with suppress(FileNotFoundError):  # deleted by a user
+                    await asyncio.to_thread(shutil.rmtree, self._root / key)
+            except OSError as error:
+                raise _told(error) from None
+            self._all.pop(key, None)
+            self._aside.pop(key, None)
 
     def _listens(self, key: str) -> bool:
         status = self._supervisor.status(key)
@@ -201,15 +240,23 @@ class Balancers:
             return False
         return True
 
-    def _read(self) -> dict[str, Endpoint]:
+    def _folders(self) -> list[str]:
+        """Those that have a record: one without it was never answered."""
         record.make_folder(self._root)
+        return sorted(each.parent.name for each in self._root.glob(f"*/{RECORD}"))
+
+    def _readable(self, keys: Iterable[str]) -> dict[str, Endpoint]:
+        """Those of these endpoints whose record can be read."""
         found = {}
-        for folder in sorted(self._root.iterdir()):
+        for key in keys:
+            content = b""
             try:
-                content = (folder / RECORD).read_bytes()
-                found[folder.name] = msgspec.json.decode(content, type=Endpoint)
-            except (OSError, msgspec.DecodeError) as error:
-                log.warning("an endpoint is left alone", folder=str(folder), why=str(error))
+                content = (self._root / key / RECORD).read_bytes()
+                found[key] = msgspec.json.decode(content, type=Endpoint)
+            except (OSError, msgspec.DecodeError):
+                address = re.search(r'"address":\s*"([0-9.]{7,15})"', content.decode(errors="replace"))
+                if key in self._aside and address is not None:
+                    self._aside[key] = address[1]
         return found
 
 

@@ -114,7 +114,8 @@ class Images:
     ``folders``   the administrator's
     ``kept``      where fetched images lie
     ``prefixes``  what a URL may begin with
-    ``in_use``    the names of those fetched images that VMs have overlays of; it is asked in a thread
+    ``in_use``    the names of those fetched images that VMs have overlays of; it is asked in a thread, and
+                  raises an OSError where it cannot tell: then none goes
     """
 
     folders: Sequence[Path]
@@ -254,7 +255,8 @@ class Images:
         there = [Kept(name, state.st_size, state.st_atime) for name, state in files]
         free = min(KEPT - sum(each.size for each in there), shutil.disk_usage(self.kept).free - LEAST_FREE)
         before = self.clock.now().timestamp() - JUST_USED
-        for each in to_evict(there, self.in_use(), wanted - free, before):
+        in_use = self.in_use() if wanted > free else frozenset()
+        for each in to_evict(there, in_use, wanted - free, before):
             log.info("an image that no VM needs goes for another", image=each.name, bytes=each.size)
             (self.kept / each.name).unlink(missing_ok=True)
             free += each.size
@@ -294,8 +296,12 @@ def _used_at(path: Path, now: float) -> None:
 
 
 def backing_of(disk: Path) -> str:
-    """The image of which a VM's disk is an overlay: its path; empty if it is none, or cannot be read."""
-    with suppress(OSError, struct.error), disk.open("rb") as file:
+    """The image of which a VM's disk is an overlay: its path; empty if it is none, or gone.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
+    with suppress(FileNotFoundError, struct.error), disk.open("rb") as file:
         head = file.read(104)
         if head.startswith(MAGIC):
             offset, length = struct.unpack_from(">QI", head, 8)

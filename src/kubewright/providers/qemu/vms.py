@@ -39,6 +39,7 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.driver.answers import console_end
 from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.processes import linux, record
 from kubewright.processes.program import Program
@@ -61,6 +62,9 @@ STOPPED = "io-error"
 """What QEMU says of a VM that it has stopped, whose guest would have had an error of its disk."""
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
+
+TAGS = re.compile(r'"tags":\s*\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*(\}|\Z)')
+"""The part of a record whose names are a user's."""
 
 log = structlog.get_logger(__name__)
 
@@ -102,12 +106,19 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What is left of the record of a VM: its ``address``, which is taken, and bytes of ``memory``.
+    """What is left of the record of a VM: its ``address``, which is taken, bytes of ``memory``, its
+    ``namespace`` (empty: it may be of any), and whose API server may run on it (``control_plane_of``).
     ``problem``: what is wrong, and what to do."""
 
     problem: str
     address: str = ""
     memory: int = 0
+    namespace: str = ""
+    control_plane_of: str = ""
+
+    def may_be_in(self, namespace: str) -> bool:
+        """Whether it may be a VM of this namespace."""
+        return self.namespace in ("", namespace)
 
     def error(self) -> DriverError:
         return DriverError.of(Code.DataLoss, self.problem)
@@ -115,9 +126,20 @@ class Unreadable:
 
 def unreadable(content: str, problem: str) -> Unreadable:
     """What can be made out of a record that is none. Pure."""
-    address = re.search(r'"address":\s*"([0-9.]{7,15})"', content)
-    memory = re.search(r'"memory":\s*([0-9]{1,15})', content)
-    return Unreadable(problem, address[1] if address else "", int(memory[1]) if memory else 0)
+    content = TAGS.sub("", content)
+    address, memory = (
+        _only(content, r'"address":\s*"([0-9.]{7,15})"'),
+        _only(content, r'"memory":\s*([0-9]{1,15})'),
+    )
+    namespace = _only(content, r'"namespace":\s*"([a-z0-9-]{1,63})"')
+    served = _only(content, r'"control_plane_of":\s*"([A-Za-z0-9.-]{1,63})"')
+    return Unreadable(problem, address, int(memory or 0), namespace, served)
+
+
+def _only(content: str, pattern: str) -> str:
+    """What a pattern finds; empty where it finds nothing, or several things."""
+    found = set(re.findall(pattern, content))
+    return found.pop() if len(found) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +307,8 @@ class Vms:
         except TimeoutError:
             raise DriverError.of(Code.Internal, f"QEMU has not answered for {START_SECONDS:g} s") from None
         if running.ended:
-            said = " ".join(record.last_lines(running.folder))[-500:]
+            shown = console_end("\n".join(record.last_lines(running.folder)))  # the guest wrote it, too
+            said = " ".join(shown.splitlines())[-500:]
             raise qemu_failed(f"{running.ended}: {said}")
         if self._bridge is not None:
             await self._bridge.join(running.vm.id)
@@ -418,6 +441,8 @@ class Vms:
         try:
             content = (folder / RECORD).read_bytes()
             vm = msgspec.json.decode(content, type=Vm)
+            if vm.id != folder.name:
+                raise msgspec.DecodeError(f"it is the record of {vm.id}")
         except (OSError, msgspec.DecodeError) as error:
             remedy = "put it right, or end its VM and remove the folder"
             told = f"{folder / RECORD} cannot be read ({error}); {remedy}"
