@@ -11,7 +11,7 @@ import pytest
 
 from kubewright.api.core import LEASE
 from kubewright.api.machine.names import MACHINES_LEASE
-from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
 from kubewright.base.clock import rfc3339_micro
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.driver.trial import Asked, explained
@@ -116,8 +116,13 @@ async def test_another_manager_that_runs_ends_the_test_before_it_begins(tmp_path
                 await client.patch(LEASE, Key(NAMESPACE, MACHINES_LEASE), body)
 
         renewing = asyncio.create_task(renew())
+        meta = {"name": "test-machine", "namespace": NAMESPACE, "labels": {"test-label": "test-label"}}
+        spec = {"class": {"kind": "MachineClass", "name": "small"}}
+        await client.create(MACHINE, {"metadata": meta, "spec": spec})
         report = await here.test(managers=Started()).run()
         renewing.cancel()
+        of_the_other = [each for each in await client.list(MACHINE, NAMESPACE) if not each.metadata.deleting]
+        assert [each.name for each in of_the_other] == ["test-machine"], "that manager may be of another test"
         assert outcomes(report) == {"set-up": Outcome.ERROR}
         assert message(report, "set-up") == (
             "another manager runs already: Lease machine-controller is held by mcm-7d9. "

@@ -118,6 +118,21 @@ async def test_what_an_earlier_run_has_left_goes_first(tmp_path: Path) -> None:
         assert "an earlier run has left Machine test-machine: these go first" in here.lines
 
 
+async def test_machines_of_a_deployment_that_an_earlier_run_has_deleted_go_first(tmp_path: Path) -> None:
+    """It was killed while their VMs went, so that no object has a name of the test itself."""
+    async with lab(tmp_path) as here:
+        left = named("test-machine-deployment-55976-n4hzf")
+        left["metadata"]["finalizers"] = ["kubewright.dev/driver-test"]
+        spec = {"class": {"kind": "MachineClass", "name": "small"}}
+        await here.here.world.client.create(MACHINE, {**left, "spec": spec})
+        report = await here.test().run()
+        assert report.well, report
+        told = "an earlier run has left Machine test-machine-deployment-55976-n4hzf: these go first"
+        assert here.lines.index(told) < next(
+            at for at, line in enumerate(here.lines) if line.startswith("1/10")
+        )
+
+
 async def test_a_class_that_an_earlier_run_has_left_is_replaced_whole(tmp_path: Path) -> None:
     async with lab(tmp_path) as here:
         client = here.here.world.client
@@ -262,6 +277,23 @@ async def test_in_a_seed_a_class_is_copied_and_marked_and_its_manager_rests_mean
         assert managers.running == 0
         names = sorted(each.name for each in await client.list(MACHINE_CLASS, NAMESPACE))
         assert names == ["large", "small"]
+
+
+async def test_a_manager_that_a_killed_run_has_left_at_rest_gets_back_what_it_had_before_that(
+    tmp_path: Path,
+) -> None:
+    async with lab(tmp_path) as here:
+        client, key = here.here.world.client, Key(NAMESPACE, "machine-controller-manager")
+        await seeded(here, **{IGNORE: "false"})
+        killed = asyncio.ensure_future(here.test(seed=True, class_v1=None, managers=Started()).run())
+        here.at["4/10"] = killed.cancel
+        with suppress(asyncio.CancelledError):
+            await killed
+        assert (await client.get(apps.DEPLOYMENT, key)).spec.replicas == 0
+        report = await here.test(seed=True, class_v1=None, managers=Started()).run()
+        assert report.well, report
+        after = await client.get(apps.DEPLOYMENT, key)
+        assert (after.spec.replicas, after.metadata.annotations) == (1, {IGNORE: "false"})
 
 
 async def test_in_a_seed_the_patch_of_a_file_is_applied_to_the_copies(tmp_path: Path) -> None:
