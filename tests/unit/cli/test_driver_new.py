@@ -57,6 +57,7 @@ def test_a_project_that_is_installed_can_be_written_anew() -> None:
     packages = {"my_cloud": ["Kubewright_driver.my-cloud"], "theirs": ["kubewright-driver-my-cloud"]}
     assert not name_problem("my-cloud", [], packages)
     assert name_problem("theirs", [], packages)
+    assert not name_problem("a--b", [], {"a__b": ["kubewright-driver-a--b"]})
 
 
 def test_what_is_printed_can_be_pasted_into_a_shell(

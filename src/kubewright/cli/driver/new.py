@@ -81,13 +81,16 @@ def name_problem(
     package = package_of(name)
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         return f"{package} is a word of Python's, which no package can have as its name"
-    own = f"kubewright-driver-{name}"
-    others = [
-        each for each in (packages or {}).get(package, ()) if re.sub("[-_.]+", "-", each).lower() != own
-    ]
+    of = (packages or {}).get(package, ())
+    others = [each for each in of if _distribution(each) != _distribution(f"kubewright-driver-{name}")]
     if package in sys.stdlib_module_names or name in (*OURS, *drivers) or others:
         return f"{package} is the name of something that is there already; choose another"
     return ""
+
+
+def _distribution(name: str) -> str:
+    """The name of a distribution as package indexes compare it."""
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def package_of(name: str) -> str:
