@@ -70,6 +70,40 @@ async def test_processes_are_started_with_logs_and_ended_and_one_that_has_ended_
     assert (logs / "one.log.1").read_text() == "begun\n"
 
 
+LASTS = "import socket; one = socket.create_connection(('127.0.0.1', {port})); one.sendall(b'x'); one.recv(1)"
+TEST = """
+import asyncio, sys
+from pathlib import Path
+from kubewright.integration.managers import Local, Program
+
+async def main(code, logs):
+    await Local([Program("m", [sys.executable, "-c", code], "m.log")], Path(logs)).start()
+    await asyncio.Event().wait()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.looptime(False)
+async def test_a_manager_does_not_outlive_a_test_that_is_killed(tmp_path: Path) -> None:
+    """It would hold its Leases, and the next test would be refused."""
+    met = asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
+    server = await asyncio.start_server(lambda *ends: met.put_nowait(ends), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    test = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", TEST, LASTS.format(port=port), str(tmp_path)
+    )
+    async with asyncio.timeout(30), server:
+        reader, writer = await met.get()
+        try:
+            assert await reader.read(1) == b"x"
+            test.kill()
+            await test.wait()
+            assert await reader.read() == b""
+        finally:
+            writer.close()
+
+
 @pytest.mark.looptime(False)
 async def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
     managers = Local([Program("one", ["/no/such/program"], "one.log")], tmp_path)
