@@ -252,7 +252,8 @@ async def _deployment(bench: Bench) -> Any:
         Skipped: there is none.
     """
     try:
-        found = await bench.control.get(MACHINE_DEPLOYMENT, bench.key(DEPLOYMENT_NAME))
+        key = bench.key(DEPLOYMENT_NAME)
+        found = await bench.patiently(lambda: bench.control.get(MACHINE_DEPLOYMENT, key))
     except NotFound:
         raise Skipped(f"there is no deployment {DEPLOYMENT_NAME}") from None
     except ApiError as error:

@@ -40,7 +40,7 @@ async def delete_objects(bench: Bench, deadline: float) -> list[str]:
         except KubewrightError as error:
             if not bench.made or isinstance(error, Forbidden | Unauthorized):
                 return list(bench.made)  # nothing was made, or waiting does not help
-            left = [f"(not known, because of: {error})"]
+            left = [*bench.made, f"(not known for sure, because of: {error})"]
         if not left or clock.monotonic() >= deadline:
             return left
         now, line = clock.monotonic(), ", ".join(left[:6])

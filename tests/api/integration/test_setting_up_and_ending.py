@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,20 @@ from kubewright.api import apps
 from kubewright.api.core import CRD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
-from kubewright.base.errors import KubewrightError
 from kubewright.integration.bench import Bench, Limits, Settings
 from kubewright.integration.cases import Case
 from kubewright.integration.cleaning import clean_up
 from kubewright.integration.furnish import Made, install_kinds
 from kubewright.integration.managers import Running
 from kubewright.integration.report import Outcome
+from kubewright.integration.run import Trial
 from kubewright.kube.client import Client
+from kubewright.kube.errors import TransportError
+from kubewright.kube.transport import Transport
 from kubewright.providers.sim import manifests
 from kubewright.testing.servers import embedded_api
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
 
 from .clusters import NAMESPACE, Lab, class_file, lab, message, outcomes
 
@@ -387,25 +392,57 @@ async def test_the_clean_up_ends_in_time_and_says_what_is_left(tmp_path: Path) -
         assert outcomes(report)["clean-up"] is Outcome.ERROR
 
 
+class ConnectionRefused(TransportError):
+    """No answer."""
+
+
+@dataclass
+class Away:
+    """A way to a server that does not answer some requests."""
+
+    real: Transport
+    unanswered: Callable[[Request], bool]
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if self.unanswered(request):
+            raise ConnectionRefused("refused")
+        return await self.real.request(request, timeout=timeout)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.real.stream(request)
+
+    async def close(self) -> None:
+        await self.real.close()
+
+
+def apart(test: Trial, unanswered: Callable[[Request], bool]) -> None:
+    """From now on the test's own requests to the control cluster go that way."""
+    control = test.bench.control
+    test.bench.control = control.over(Away(control.transport, unanswered), user_agent="test")
+
+
 async def test_a_server_that_is_away_for_a_moment_fails_no_case(tmp_path: Path) -> None:
     async with lab(tmp_path) as here:
-        test, calls = here.test(), [0]
-        real = test.bench.control.transport
+        test, calls = here.test(), count(1)
+        machines = f"/apis/machine.sapcloud.io/v1alpha1/namespaces/{NAMESPACE}/machinesets"
+        missed: list[str] = []
 
-        class Flaky:
-            async def send(self, request: Any, timeout: float) -> Any:
-                calls[0] += 1
-                if request.method == "GET" and calls[0] % 7 == 0:
-                    raise ConnectionRefused("refused")
-                return await real.send(request, timeout)
+        def now_and_then(request: Request) -> bool:
+            away = request.method == "GET" and request.path == machines and next(calls) % 7 == 0
+            missed.extend([request.path] if away else [])
+            return away
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(real, name)
-
-        test.bench.control.transport = Flaky()  # type: ignore[assignment]
+        apart(test, now_and_then)
         report = await test.run()
         assert report.well, report
+        assert len(missed) > 3
 
 
-class ConnectionRefused(KubewrightError):
-    """No answer."""
+async def test_what_was_made_is_named_where_the_server_has_gone_for_good(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        test, away = here.test(limits=Limits(poll=2, wait=20, clean=20)), asyncio.Event()
+        apart(test, lambda _: away.is_set())
+        here.at["5/10"] = away.set
+        report = await test.run()
+        assert "MachineDeployment machines/test-machine-deployment" in report.left
+        assert "MachineClass machines/test-mc-v1" in report.left

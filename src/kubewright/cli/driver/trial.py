@@ -24,8 +24,8 @@ from kubewright.cli import switches
 from kubewright.cli.explain import command as explain
 from kubewright.cli.switches import pairs
 from kubewright.compose.assembly import close
-from kubewright.compose.on_kubernetes import DATA_DIR, SIMULATED, load_driver
-from kubewright.compose.options import Options
+from kubewright.compose.on_kubernetes import SIMULATED, load_driver
+from kubewright.compose.options import DATA_DIR, Options
 from kubewright.driver.contract import Driver
 from kubewright.integration import extensions, report
 from kubewright.integration.bench import Bench, Limits, Settings
