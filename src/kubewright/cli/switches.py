@@ -33,7 +33,7 @@ def path_of(switch: str) -> Callable[[str], Path]:
 
     def read(text: str) -> Path:
         if not str(text).strip():
-            raise InvalidInput(f"{switch} is empty; name a path, or leave the switch out")
+            raise Unusable(f"{switch} is empty; name a path, or leave the switch out")
         return Path(text)
 
     return read
@@ -293,12 +293,15 @@ def duration(switch: str, text: str) -> timedelta:
     """The value of a switch as a duration, in Go's syntax.
 
     Raises:
-        InvalidInput: it is not a duration.
+        InvalidInput: it is not a duration, or shorter than nothing.
     """
     try:
-        return parse_duration(text)
+        found = parse_duration(text)
     except ValueError as error:
         raise InvalidInput(f"{switch}: {error}") from None
+    if found < timedelta():
+        raise InvalidInput(f"{switch}: {text!r} is negative")
+    return found
 
 
 def log_at(level: str) -> None:

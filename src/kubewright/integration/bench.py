@@ -5,14 +5,14 @@ Theory.      The author of a driver writes a case as a function of a ``Bench``. 
              be of the same server. All that it makes goes by ``make``, so that it is known what may be left
              when the test is ended at once.
 Invariants.  Each wait has a deadline, and is told on the terminal while it lasts. A server that does not
-             answer for a moment fails no case: it is asked again until the deadline.
+             answer a look or a scaling for a moment fails no case: it is asked again until the deadline.
 Called by    ``cases``, ``furnish``, ``cleaning``, ``run``, and cases of other authors.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kubewright.api.core import EVENT, NODE, Event
 from kubewright.api.kinds import Kind
@@ -21,9 +21,11 @@ from kubewright.base.errors import KubewrightError
 from kubewright.integration.classes import LABELS
 from kubewright.integration.expectations import Answer, Expectation, View, freezes, reasons
 from kubewright.kube.client import Client
+from kubewright.kube.errors import TransportError
 from kubewright.wire.errors import Forbidden, Unauthorized
 from kubewright.wire.gvk import Key
 
+T = TypeVar("T")
 MACHINE_NAME, ABSENT_MACHINE = "test-machine", "test-machine-dummy"
 DEPLOYMENT_NAME = "test-machine-deployment"
 
@@ -115,14 +117,30 @@ class Bench:
     async def scale(self, replicas: int, **template: Any) -> None:
         """Change the replicas of the deployment, and its template, if one is given."""
         spec = {"replicas": replicas, **({"template": template} if template else {})}
-        await self.control.patch(MACHINE_DEPLOYMENT, self.key(DEPLOYMENT_NAME), {"spec": spec})
+        key = self.key(DEPLOYMENT_NAME)
+        await self.patiently(lambda: self.control.patch(MACHINE_DEPLOYMENT, key, {"spec": spec}))
 
-    async def look(self) -> View:
-        """What is there now.
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """What a call answers that may be repeated, for as long as a wait of a case may take.
 
         Raises:
-            ApiError, TransportError: a server refused, or did not answer.
+            ApiError, TransportError: a server refused, or did not answer in that time.
         """
+        clock, limits = self.control.clock, self.settings.limits
+        deadline = clock.monotonic() + limits.wait
+        while True:
+            try:
+                return await call()
+            except TransportError:
+                if clock.monotonic() >= deadline:
+                    raise
+            await clock.sleep(limits.poll)
+
+    async def look(self) -> View:
+        """What is there now. Raises as ``patiently``."""
+        return await self.patiently(self._look)
+
+    async def _look(self) -> View:
         namespace = self.settings.namespace
         machines = await self.control.list(MACHINE, namespace)
         deployments = await self.control.list(MACHINE_DEPLOYMENT, namespace)
@@ -167,7 +185,7 @@ class Bench:
 
     async def _asked(self, wanted: Expectation) -> tuple[View | None, Answer]:
         try:
-            view = await self.look()
+            view = await self._look()
         except (Forbidden, Unauthorized) as error:
             return None, Answer(str(error), hopeless=True)
         except KubewrightError as error:

@@ -27,7 +27,7 @@ from kubewright.integration.bench import (
     CaseFailed,
     Skipped,
 )
-from kubewright.integration.classes import CLASS_V1, CLASS_V2, LABELS
+from kubewright.integration.classes import CLASS_V1, CLASS_V2, LABELS, SELECTOR
 from kubewright.integration.expectations import View
 from kubewright.integration.tracker import Tracked
 from kubewright.kube.patches import with_uid, with_version
@@ -189,7 +189,7 @@ def cases(tracked: Tracked, more: Sequence[Case] = ()) -> list[Case]:
 
 async def release(bench: Bench) -> None:
     """Let go of all machines that the test keeps."""
-    for machine in await bench.control.list(MACHINE, bench.settings.namespace, labels=_selector()):
+    for machine in await bench.control.list(MACHINE, bench.settings.namespace, labels=SELECTOR):
         await _with_finalizers(bench, machine, lambda had: tuple(each for each in had if each != KEEPER))
 
 
@@ -252,7 +252,8 @@ async def _deployment(bench: Bench) -> Any:
         Skipped: there is none.
     """
     try:
-        found = await bench.control.get(MACHINE_DEPLOYMENT, bench.key(DEPLOYMENT_NAME))
+        key = bench.key(DEPLOYMENT_NAME)
+        found = await bench.patiently(lambda: bench.control.get(MACHINE_DEPLOYMENT, key))
     except NotFound:
         raise Skipped(f"there is no deployment {DEPLOYMENT_NAME}") from None
     except ApiError as error:
@@ -262,7 +263,3 @@ async def _deployment(bench: Bench) -> Any:
 
 def _meta(bench: Bench, name: str) -> dict[str, str]:
     return {"name": name, "namespace": bench.settings.namespace}
-
-
-def _selector() -> str:
-    return ",".join(f"{name}={value}" for name, value in LABELS.items())

@@ -22,6 +22,7 @@ CLASS_V1, CLASS_V2 = "test-mc-v1", "test-mc-v2"
 SECRET_NAME = "test-mc-secret"
 LABELS: Mapping[str, str] = {"test-label": "test-label"}
 """On all that the test makes."""
+SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 
 TAG = "mcm-integration-test"
 """The tag of what a copied class makes, where no patch file says another."""

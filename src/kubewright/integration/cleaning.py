@@ -4,12 +4,14 @@ Theory.      Deployment first, then sets and machines, which the manager takes d
              is left, the classes and Secrets, then the manager that was started here, the CRDs that were
              created here, and the Deployment of a seed. Each step is tried whatever came of the one before,
              for as long as the clean-up may take. What is left then is named.
-Invariants.  Only what the test made is deleted: objects with its label and of its names, and what ``Made``
-             has. CRDs go only if no object of their kind is left in any namespace. No VM is let go of: no
+Invariants.  Only what the test made is deleted: what ``Made`` has, and objects with its label and of its
+             names, but these not if it was refused before it made any, since they may be of another test.
+             CRDs go only if no object of their kind is left in any namespace. No VM is let go of: no
              finalizer is taken off but the test's own.
 Called by    ``run``, after the cases, and before them for what an earlier run has left.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.core import CRD, SECRET
@@ -18,7 +20,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPL
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.integration.bench import MACHINE_NAME, TELL_SECONDS, Bench
 from kubewright.integration.cases import release
-from kubewright.integration.classes import LABELS
+from kubewright.integration.classes import SELECTOR
 from kubewright.integration.furnish import ESTABLISHED_SECONDS, KINDS, Made, wake_manager
 from kubewright.integration.managers import Managers
 from kubewright.kube.client import Client
@@ -38,7 +40,7 @@ async def delete_objects(bench: Bench, deadline: float) -> list[str]:
         except KubewrightError as error:
             if not bench.made or isinstance(error, Forbidden | Unauthorized):
                 return list(bench.made)  # nothing was made, or waiting does not help
-            left = [f"(not known, because of: {error})"]
+            left = [*bench.made, f"(not known for sure, because of: {error})"]
         if not left or clock.monotonic() >= deadline:
             return left
         now, line = clock.monotonic(), ", ".join(left[:6])
@@ -56,7 +58,7 @@ async def clean_up(bench: Bench, made: Made, managers: Managers) -> list[str]:
     try:
         if managers.dead():
             await managers.start()
-        left = await delete_objects(bench, deadline)
+        left = await delete_objects(bench, deadline) if made.ours else []
         if not left:
             left = await _delete_classes(bench, made, deadline)
     except KubewrightError as error:
@@ -71,18 +73,25 @@ async def clean_up(bench: Bench, made: Made, managers: Managers) -> list[str]:
     return left
 
 
+async def of_test(bench: Bench) -> list[tuple[Kind[Any], str, Mapping[str, Any]]]:
+    """Deployments, sets and machines with the test's label and names: kind, words for a user, metadata."""
+    found = []
+    for kind in OWNERS_FIRST:
+        plain = dynamic(kind.resource)
+        for each in await bench.control.list(plain, bench.settings.namespace, labels=SELECTOR):
+            meta = each["metadata"]
+            if meta["name"].startswith(MACHINE_NAME):
+                found.append((plain, f"{kind.resource.kind} {meta['name']}", meta))
+    return found
+
+
 async def _deleting(bench: Bench) -> list[str]:
     """Ask for the deletion of what is there; its names."""
     left = []
-    for kind in OWNERS_FIRST:
-        plain = dynamic(kind.resource)
-        for each in await bench.control.list(plain, bench.settings.namespace, labels=_selector()):
-            meta = each["metadata"]
-            if not meta["name"].startswith(MACHINE_NAME):
-                continue
-            left.append(f"{kind.resource.kind} {meta['name']}")
-            if not meta.get("deletionTimestamp"):
-                await _deleted(bench.control, plain, bench.key(meta["name"]))
+    for kind, told, meta in await of_test(bench):
+        left.append(told)
+        if not meta.get("deletionTimestamp"):
+            await _deleted(bench.control, kind, bench.key(meta["name"]))
     names = set(left)
     for known in [each for each in bench.made if each.split()[0] in ("Machine", "MachineDeployment")]:
         kind_name, place = known.split(" ", 1)
@@ -136,7 +145,3 @@ async def _deleted(client: Client, kind: Kind[Any], key: Key) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _selector() -> str:
-    return ",".join(f"{name}={value}" for name, value in LABELS.items())

@@ -53,7 +53,11 @@ def from_file(path: Path) -> Extension:
     sys.modules[_MODULE] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # it is code of another author
+    except KeyboardInterrupt:
+        raise
+    except (
+        BaseException
+    ) as error:  # it is code of another author: pytest.skip is no Exception, nor is sys.exit
         raise InvalidInput(f"--cases {path}: {type(error).__name__}: {error}") from error
     return read(module, f"--cases {path}")
 
@@ -72,7 +76,9 @@ def installed(driver: str, found: Iterable[EntryPoint] | None = None) -> Extensi
         where = f"the cases of driver {driver!r} ({point.value})"
         try:
             module = point.load()
-        except Exception as error:  # a plugin's module runs code of its own when it is imported
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin's module runs code of its own when it is imported
             raise InvalidInput(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
         whole += read(module, where)
     return whole

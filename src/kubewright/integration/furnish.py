@@ -17,6 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kubewright.api import apps
 from kubewright.api.core import CRD, LEASE, SECRET
 from kubewright.api.kinds import Kind, dynamic
@@ -43,6 +45,10 @@ CLASS = dynamic(MACHINE_CLASS.resource)
 WATCHDOG = "dependency-watchdog.gardener.cloud/ignore-scaling"
 """The annotation by which Gardener's dependency watchdog leaves a Deployment as it is scaled."""
 
+REST = "kubewright.dev/driver-test-rest"
+"""The annotation that says what a Deployment at rest had: a test that is killed gives nothing back, and the
+next one does."""
+
 PATCH_FILE = Path(".ci/controllers-test/machine-class-patch.json")
 """Where the patch of a copied class is, where no other file is named."""
 
@@ -58,8 +64,11 @@ ESTABLISHED_SECONDS = 60.0
 class Made:
     """What the test has made or changed, for the clean-up.
 
-    ``replicas``: how many the manager's Deployment had, ``ignored``: the value of the watchdog's annotation.
+    ``ours``      objects with the test's label are its own: no other test's manager works in the namespace
+    ``replicas``  how many the manager's Deployment had; ``ignored``: the value of the watchdog's annotation
     """
+
+    ours: bool = False
 
     crds: list[str] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
@@ -100,13 +109,12 @@ async def make_classes(bench: Bench, made: Made) -> tuple[MachineClass, MachineC
     return first, second
 
 
-async def refuse_strangers(bench: Bench) -> list[str]:
-    """What an earlier run has left, which the clean-up may delete.
+async def refuse_strangers(bench: Bench) -> None:
+    """Refuse a namespace that has an object of another owner under a name of the test.
 
     Raises:
-        InvalidInput: an object has a name of the test, and is not of it.
+        InvalidInput: it has one.
     """
-    left = []
     named = ((MACHINE, MACHINE_NAME), (MACHINE_DEPLOYMENT, DEPLOYMENT_NAME))
     for kind, name in named:
         try:
@@ -118,8 +126,6 @@ async def refuse_strangers(bench: Bench) -> list[str]:
                 f"there is a {kind.resource.kind} {name} in namespace {bench.settings.namespace}, which is "
                 "not of this test; it uses that name, so choose another namespace"
             )
-        left.append(f"{kind.resource.kind} {name}")
-    return left
 
 
 async def await_leases(bench: Bench) -> None:
@@ -165,12 +171,23 @@ async def rest_manager(bench: Bench, made: Made) -> None:
             f"there is no Deployment {name} in namespace {bench.settings.namespace} of the control cluster; "
             "MACHINE_CONTROLLER_MANAGER_DEPLOYMENT_NAME says its name"
         ) from None
-    made.ignored = found.metadata.annotations.get(WATCHDOG)
-    made.replicas = found.spec.replicas
+    made.replicas, made.ignored = before_rest(found)
     bench.made[_at_rest(name)] = None
-    body = {"metadata": {"annotations": {WATCHDOG: "true"}}, "spec": {"replicas": 0}}
+    note = msgspec.json.encode((made.replicas, made.ignored)).decode()
+    body = {"metadata": {"annotations": {WATCHDOG: "true", REST: note}}, "spec": {"replicas": 0}}
     await bench.control.patch(apps.DEPLOYMENT, bench.key(name), body)
     bench.tell(f"Deployment {name} is scaled to 0, from {made.replicas}")
+
+
+def before_rest(found: apps.Deployment) -> tuple[int, str | None]:
+    """The replicas and the value of the watchdog's annotation that a Deployment has, or had until a test that
+    was killed has scaled it to 0."""
+    has = (found.spec.replicas, found.metadata.annotations.get(WATCHDOG))
+    try:
+        noted = msgspec.json.decode(found.metadata.annotations.get(REST, ""), type=tuple[int, str | None])
+    except msgspec.MsgspecError:
+        return has
+    return noted if found.spec.replicas == 0 else has
 
 
 async def wake_manager(bench: Bench, made: Made) -> None:
@@ -178,7 +195,8 @@ async def wake_manager(bench: Bench, made: Made) -> None:
     if made.replicas is None:
         return
     name = bench.settings.manager_deployment
-    body = {"metadata": {"annotations": {WATCHDOG: made.ignored}}, "spec": {"replicas": made.replicas}}
+    annotations = {WATCHDOG: made.ignored, REST: None}
+    body = {"metadata": {"annotations": annotations}, "spec": {"replicas": made.replicas}}
     await bench.control.patch(apps.DEPLOYMENT, bench.key(name), body)
     bench.made.pop(_at_rest(name), None)
     bench.tell(f"Deployment {name} is scaled to {made.replicas} again")

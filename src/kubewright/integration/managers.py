@@ -5,17 +5,21 @@ Theory.      MCM's own test starts the machine controller manager and the machin
              one half. They are in sessions of their own, so Ctrl-C at the terminal reaches the test alone,
              and they delete what it made. A manager that runs already is used as it is, and no log of it is
              kept.
-Invariants.  What is started is stopped, also when the test ends at once. A log of the run before is kept
-             under another name, and one of an earlier run is overwritten.
+Invariants.  What is started is stopped, also when the test ends at once; and, on Linux, when it is killed,
+             since the next test would find Leases that are held. A log of the run before is kept under
+             another name, and one of an earlier run is overwritten.
 Called by    ``run``, with programs that the command composes.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +27,9 @@ from kubewright.base.errors import InvalidInput
 
 STOP_SECONDS = 20.0
 """How long a process may take to end when it is asked to."""
+
+_SET_PARENT_DEATH_SIGNAL = 1
+"""``PR_SET_PDEATHSIG`` of prctl(2)."""
 
 TAIL_BYTES = 2000
 """How much of the end of a log is read to say why a process has ended."""
@@ -133,6 +140,7 @@ class Local:
                 stderr=output,
                 env=self.environment,
                 start_new_session=True,
+                preexec_fn=partial(end_with, os.getpid()),
             )
 
     def dead(self) -> Sequence[str]:
@@ -165,6 +173,14 @@ class Local:
             if process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_with(parent: int) -> None:
+    """In a process that begins: let the kernel ask it to end when its parent is killed. Only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)  # it was killed before that
 
 
 def last_line(path: Path) -> str:

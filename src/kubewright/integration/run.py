@@ -75,7 +75,10 @@ class Trial:
         if dead := self.managers.dead():
             raise CaseFailed("; ".join(dead))
         await self.bench.until("all nodes to be Ready", all_ready)
-        await case.run(self.bench)
+        try:
+            await case.run(self.bench)
+        except SystemExit as error:  # asyncio would end the loop by it, and nothing would be cleaned up
+            raise InvalidInput(f"SystemExit: {error}") from error
 
     async def _try(self, identity: str, name: str, work: Awaitable[None], *, quiet: bool = False) -> bool:
         """Carry it out until its end or ``stop``, and keep what came of it; whether it ended well."""
@@ -96,22 +99,12 @@ class Trial:
                 task.cancel()
                 await asyncio.wait((task,))
                 return Outcome.ERROR, "ended by a user"
-            task.result()
-        except Skipped as why:
-            return Outcome.SKIPPED, str(why)
-        except CaseFailed as failure:
-            return Outcome.FAILED, str(failure)
-        except KubewrightError as error:
-            return Outcome.ERROR, str(error)
-        except Exception as error:  # a case may be another author's
-            log.warning("a case has a bug", error=str(error), exc_info=error)
-            return Outcome.ERROR, f"{type(error).__name__}: {error}"
+            return _came_of(task)
         finally:
             stopping.cancel()
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await stopping
-        return Outcome.PASSED, ""
 
     async def _set_up(self) -> None:
         bench, settings = self.bench, self.bench.settings
@@ -119,13 +112,14 @@ class Trial:
             furnish.from_files(bench)  # refused before anything is begun
         bench.tell(self.managers.told)
         await furnish.install_kinds(bench, self._made)
-        earlier = await furnish.refuse_strangers(bench)
+        await furnish.refuse_strangers(bench)
         if settings.seed and self.managers.starts:
             await furnish.rest_manager(bench, self._made)
         if self.managers.starts:
             await furnish.await_leases(bench)
+        self._made.ours = True
         await self.managers.start()
-        if earlier:
+        if earlier := [name for _, name, _ in await cleaning.of_test(bench)]:
             bench.tell(f"an earlier run has left {', '.join(earlier)}: these go first")
             deadline = bench.control.clock.monotonic() + settings.limits.clean
             if left := await cleaning.delete_objects(bench, deadline):
@@ -153,3 +147,21 @@ class Trial:
             self._results.append(Result(CLEAN_UP, "nothing is left", Outcome.ERROR, took, told))
         self.bench.tell(f"{took:6.1f} s  " + (told if left else "nothing is left"))
         return left
+
+
+def _came_of(task: asyncio.Future[None]) -> tuple[Outcome, str]:
+    """How a task that is done has ended; a case may be another author's, and raise anything."""
+    if task.cancelled():
+        return Outcome.ERROR, "it has cancelled itself"
+    match task.exception():
+        case None:
+            return Outcome.PASSED, ""
+        case Skipped() as why:
+            return Outcome.SKIPPED, str(why)
+        case CaseFailed() as failure:
+            return Outcome.FAILED, str(failure)
+        case KubewrightError() as error:
+            return Outcome.ERROR, str(error)
+        case error:
+            log.warning("a case has a bug", error=str(error), exc_info=error)
+            return Outcome.ERROR, f"{type(error).__name__}: {error}"

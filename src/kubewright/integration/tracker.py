@@ -154,7 +154,7 @@ class Tracked:
             if not isinstance(self.tracker, ListTracker):
                 raise
             self.why_not = f"the driver cannot list its VMs here: {error}"
-        except Exception as error:  # a tracker is code of other authors
+        except (Exception, SystemExit) as error:  # a tracker is code of other authors
             raise InvalidInput(f"the resource tracker cannot begin: {_told(error)}") from error
 
     async def left(self) -> list[str]:
@@ -163,7 +163,7 @@ class Tracked:
             return []
         try:
             return what_is_left(await self.tracker.is_orphaned_resources_available())
-        except Exception as error:  # a tracker is code of other authors
+        except (Exception, SystemExit) as error:  # a tracker is code of other authors
             log.warning("the resource tracker has failed", error=str(error), exc_info=error)
             return [f"the resource tracker cannot say what is left: {_told(error)}"]
 
@@ -198,6 +198,6 @@ async def secret_data(control: Client, machine_class: MachineClass) -> dict[str,
     return data
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """An error of a tracker; a driver's own words, or what Python calls it and its words."""
     return str(error) if isinstance(error, DriverError | InvalidInput) else f"{type(error).__name__}: {error}"

@@ -211,6 +211,16 @@ class DriverConformance(ABC):
             await driver.delete(_request(bench.machine_class, "m1", owner, one.provider_id))
             await _assert_only(driver, bench.machine_class, [two])
 
+    async def test_an_id_that_no_vm_has_deletes_none(self) -> None:
+        """The machine's own neither: an id means that VM and no other."""
+        async with self._open() as (bench, driver):
+            gone = await driver.create(_request(bench.machine_class, "m1"))
+            await driver.delete(_request(bench.machine_class, "m1", provider_id=gone.provider_id))
+            made = await driver.create(_request(bench.machine_class, "m1"))
+            assert made.provider_id != gone.provider_id, "an id must never mean two VMs"
+            await _deleted(driver, _request(bench.machine_class, "m1", provider_id=gone.provider_id))
+            await _assert_only(driver, bench.machine_class, [made])
+
     async def test_a_cancelled_deletion_can_be_repeated(self) -> None:
         async with self._open() as (bench, driver):
             request = _request(bench.machine_class, "m1")

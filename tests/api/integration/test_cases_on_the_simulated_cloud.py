@@ -258,6 +258,25 @@ async def test_cases_of_a_drivers_author_run_before_the_look_for_what_is_left(tm
         assert outcomes(report)["orphans"] is Outcome.PASSED
 
 
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        pytest.param(pytest.fail.Exception("no address"), "Failed: no address", id="a failure of pytest's"),
+        pytest.param(SystemExit("no account"), "SystemExit: no account", id="an end of Python"),
+        pytest.param(asyncio.CancelledError(), "it has cancelled itself", id="a cancellation of its own"),
+    ],
+)
+async def test_no_case_of_an_author_ends_the_test(tmp_path: Path, raised: BaseException, said: str) -> None:
+    async def ends(_bench: Bench) -> None:
+        raise raised
+
+    async with lab(tmp_path) as here:
+        report = await here.test(more=[Case("mine", "mine", ends)]).run()
+        assert (outcomes(report)["mine"], message(report, "mine")) == (Outcome.ERROR, said)
+        assert outcomes(report)["orphans"] is Outcome.PASSED
+        assert here.lines[-1].endswith("nothing is left")
+
+
 class Tracker:
     """A driver's own: what it was told of, and what is left as a test says."""
 

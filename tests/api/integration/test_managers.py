@@ -11,7 +11,7 @@ import pytest
 
 from kubewright.api.core import LEASE
 from kubewright.api.machine.names import MACHINES_LEASE
-from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
 from kubewright.base.clock import rfc3339_micro
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.driver.trial import Asked, explained
@@ -70,6 +70,40 @@ async def test_processes_are_started_with_logs_and_ended_and_one_that_has_ended_
     assert (logs / "one.log.1").read_text() == "begun\n"
 
 
+LASTS = "import socket; one = socket.create_connection(('127.0.0.1', {port})); one.sendall(b'x'); one.recv(1)"
+TEST = """
+import asyncio, sys
+from pathlib import Path
+from kubewright.integration.managers import Local, Program
+
+async def main(code, logs):
+    await Local([Program("m", [sys.executable, "-c", code], "m.log")], Path(logs)).start()
+    await asyncio.Event().wait()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.looptime(False)
+async def test_a_manager_does_not_outlive_a_test_that_is_killed(tmp_path: Path) -> None:
+    """It would hold its Leases, and the next test would be refused."""
+    met = asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
+    server = await asyncio.start_server(lambda *ends: met.put_nowait(ends), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    test = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", TEST, LASTS.format(port=port), str(tmp_path)
+    )
+    async with asyncio.timeout(30), server:
+        reader, writer = await met.get()
+        try:
+            assert await reader.read(1) == b"x"
+            test.kill()
+            await test.wait()
+            assert await reader.read() == b""
+        finally:
+            writer.close()
+
+
 @pytest.mark.looptime(False)
 async def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
     managers = Local([Program("one", ["/no/such/program"], "one.log")], tmp_path)
@@ -116,8 +150,13 @@ async def test_another_manager_that_runs_ends_the_test_before_it_begins(tmp_path
                 await client.patch(LEASE, Key(NAMESPACE, MACHINES_LEASE), body)
 
         renewing = asyncio.create_task(renew())
+        meta = {"name": "test-machine", "namespace": NAMESPACE, "labels": {"test-label": "test-label"}}
+        spec = {"class": {"kind": "MachineClass", "name": "small"}}
+        await client.create(MACHINE, {"metadata": meta, "spec": spec})
         report = await here.test(managers=Started()).run()
         renewing.cancel()
+        of_the_other = [each for each in await client.list(MACHINE, NAMESPACE) if not each.metadata.deleting]
+        assert [each.name for each in of_the_other] == ["test-machine"], "that manager may be of another test"
         assert outcomes(report) == {"set-up": Outcome.ERROR}
         assert message(report, "set-up") == (
             "another manager runs already: Lease machine-controller is held by mcm-7d9. "

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,20 @@ from kubewright.api import apps
 from kubewright.api.core import CRD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
-from kubewright.base.errors import KubewrightError
 from kubewright.integration.bench import Bench, Limits, Settings
 from kubewright.integration.cases import Case
 from kubewright.integration.cleaning import clean_up
 from kubewright.integration.furnish import Made, install_kinds
 from kubewright.integration.managers import Running
 from kubewright.integration.report import Outcome
+from kubewright.integration.run import Trial
 from kubewright.kube.client import Client
+from kubewright.kube.errors import TransportError
+from kubewright.kube.transport import Transport
 from kubewright.providers.sim import manifests
 from kubewright.testing.servers import embedded_api
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
 
 from .clusters import NAMESPACE, Lab, class_file, lab, message, outcomes
 
@@ -116,6 +121,21 @@ async def test_what_an_earlier_run_has_left_goes_first(tmp_path: Path) -> None:
         report = await here.test().run()
         assert report.well
         assert "an earlier run has left Machine test-machine: these go first" in here.lines
+
+
+async def test_machines_of_a_deployment_that_an_earlier_run_has_deleted_go_first(tmp_path: Path) -> None:
+    """It was killed while their VMs went, so that no object has a name of the test itself."""
+    async with lab(tmp_path) as here:
+        left = named("test-machine-deployment-55976-n4hzf")
+        left["metadata"]["finalizers"] = ["kubewright.dev/driver-test"]
+        spec = {"class": {"kind": "MachineClass", "name": "small"}}
+        await here.here.world.client.create(MACHINE, {**left, "spec": spec})
+        report = await here.test().run()
+        assert report.well, report
+        told = "an earlier run has left Machine test-machine-deployment-55976-n4hzf: these go first"
+        assert here.lines.index(told) < next(
+            at for at, line in enumerate(here.lines) if line.startswith("1/10")
+        )
 
 
 async def test_a_class_that_an_earlier_run_has_left_is_replaced_whole(tmp_path: Path) -> None:
@@ -264,6 +284,23 @@ async def test_in_a_seed_a_class_is_copied_and_marked_and_its_manager_rests_mean
         assert names == ["large", "small"]
 
 
+async def test_a_manager_that_a_killed_run_has_left_at_rest_gets_back_what_it_had_before_that(
+    tmp_path: Path,
+) -> None:
+    async with lab(tmp_path) as here:
+        client, key = here.here.world.client, Key(NAMESPACE, "machine-controller-manager")
+        await seeded(here, **{IGNORE: "false"})
+        killed = asyncio.ensure_future(here.test(seed=True, class_v1=None, managers=Started()).run())
+        here.at["4/10"] = killed.cancel
+        with suppress(asyncio.CancelledError):
+            await killed
+        assert (await client.get(apps.DEPLOYMENT, key)).spec.replicas == 0
+        report = await here.test(seed=True, class_v1=None, managers=Started()).run()
+        assert report.well, report
+        after = await client.get(apps.DEPLOYMENT, key)
+        assert (after.spec.replicas, after.metadata.annotations) == (1, {IGNORE: "false"})
+
+
 async def test_in_a_seed_the_patch_of_a_file_is_applied_to_the_copies(tmp_path: Path) -> None:
     async with lab(tmp_path) as here:
         patch = tmp_path / "machine-class-patch.json"
@@ -355,25 +392,57 @@ async def test_the_clean_up_ends_in_time_and_says_what_is_left(tmp_path: Path) -
         assert outcomes(report)["clean-up"] is Outcome.ERROR
 
 
+class ConnectionRefused(TransportError):
+    """No answer."""
+
+
+@dataclass
+class Away:
+    """A way to a server that does not answer some requests."""
+
+    real: Transport
+    unanswered: Callable[[Request], bool]
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if self.unanswered(request):
+            raise ConnectionRefused("refused")
+        return await self.real.request(request, timeout=timeout)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.real.stream(request)
+
+    async def close(self) -> None:
+        await self.real.close()
+
+
+def apart(test: Trial, unanswered: Callable[[Request], bool]) -> None:
+    """From now on the test's own requests to the control cluster go that way."""
+    control = test.bench.control
+    test.bench.control = control.over(Away(control.transport, unanswered), user_agent="test")
+
+
 async def test_a_server_that_is_away_for_a_moment_fails_no_case(tmp_path: Path) -> None:
     async with lab(tmp_path) as here:
-        test, calls = here.test(), [0]
-        real = test.bench.control.transport
+        test, calls = here.test(), count(1)
+        machines = f"/apis/machine.sapcloud.io/v1alpha1/namespaces/{NAMESPACE}/machinesets"
+        missed: list[str] = []
 
-        class Flaky:
-            async def send(self, request: Any, timeout: float) -> Any:
-                calls[0] += 1
-                if request.method == "GET" and calls[0] % 7 == 0:
-                    raise ConnectionRefused("refused")
-                return await real.send(request, timeout)
+        def now_and_then(request: Request) -> bool:
+            away = request.method == "GET" and request.path == machines and next(calls) % 7 == 0
+            missed.extend([request.path] if away else [])
+            return away
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(real, name)
-
-        test.bench.control.transport = Flaky()  # type: ignore[assignment]
+        apart(test, now_and_then)
         report = await test.run()
         assert report.well, report
+        assert len(missed) > 3
 
 
-class ConnectionRefused(KubewrightError):
-    """No answer."""
+async def test_what_was_made_is_named_where_the_server_has_gone_for_good(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        test, away = here.test(limits=Limits(poll=2, wait=20, clean=20)), asyncio.Event()
+        apart(test, lambda _: away.is_set())
+        here.at["5/10"] = away.set
+        report = await test.run()
+        assert "MachineDeployment machines/test-machine-deployment" in report.left
+        assert "MachineClass machines/test-mc-v1" in report.left

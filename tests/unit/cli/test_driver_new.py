@@ -4,6 +4,7 @@ import ast
 import re
 import stat
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,15 @@ NAMES = [
     ("kubewright", "kubewright is the name of something"),
     ("tests", "tests is the name of something"),
     ("theirs", "theirs is the name of something"),
+    ("yaml", "yaml is the name of something"),
+    ("pytest", "pytest is the name of something"),
+    ("test", "test is the name of something"),
 ]
 
 
 @pytest.mark.parametrize(("name", "says"), NAMES)
 def test_a_name_is_a_label_and_a_package_that_is_not_there_yet(name: str, says: str) -> None:
-    problem = name_problem(name, ["theirs"])
+    problem = name_problem(name, ["theirs"], {"yaml": ["PyYAML"], "pytest": ["pytest"]})
     assert problem.startswith(says) if says else not problem
 
 
@@ -47,6 +51,22 @@ def test_a_driver_of_ours_is_no_name_for_a_new_one(capsys: pytest.CaptureFixture
         main(["driver", "new", "qemu"])
     assert ended.value.code == 2
     assert "driver 'qemu': qemu is the name of something" in capsys.readouterr().err
+
+
+def test_a_project_that_is_installed_can_be_written_anew() -> None:
+    packages = {"my_cloud": ["Kubewright_driver.my-cloud"], "theirs": ["kubewright-driver-my-cloud"]}
+    assert not name_problem("my-cloud", [], packages)
+    assert name_problem("theirs", [], packages)
+    assert not name_problem("a--b", [], {"a__b": ["kubewright-driver-a--b"]})
+
+
+def test_what_is_printed_can_be_pasted_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with suppress(SystemExit):
+        main(["driver", "new", "my-cloud", "--folder", "of mine; exit"])
+    assert capsys.readouterr().out.splitlines()[-1].strip() == "cd 'of mine; exit' && make test"
 
 
 def test_no_place_for_a_name_is_left_and_each_file_can_be_read() -> None:

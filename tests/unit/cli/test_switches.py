@@ -34,14 +34,14 @@ def typed(*words: str) -> int:
         pytest.param(
             ["down", "--timeout", "soon"], 1, "'soon' is not a duration", id="a duration that is not valid"
         ),
-        pytest.param(["status", "--data-dir", ""], 1, "--data-dir is empty", id="an empty folder name"),
+        pytest.param(["status", "--data-dir", ""], 2, "--data-dir is empty", id="an empty folder name"),
         pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
         pytest.param(["up", "--port", "70000"], 2, "--port", id="a port out of range"),
         pytest.param(
-            ["up", "--data-dir", ""], 1, "--data-dir is empty", id="a folder from an unset variable"
+            ["up", "--data-dir", ""], 2, "--data-dir is empty", id="a folder from an unset variable"
         ),
         pytest.param(
-            ["up", "--kubeconfig", ""], 1, "--kubeconfig is empty", id="a file from an unset variable"
+            ["up", "--kubeconfig", ""], 2, "--kubeconfig is empty", id="a file from an unset variable"
         ),
         pytest.param(
             ["up", "--kubeconfig", "/no/such/config"],

@@ -270,7 +270,7 @@ def test_a_vm_is_made_once_shown_and_deleted(
     assert vm("delete", "m1", "--dry-run") == 0
     assert capsys.readouterr().out.endswith("would delete sim:///sim-1/vm-000001 (--dry-run)\n")
     assert vm("delete", "m1") == vm("delete", "m1") == 0
-    assert capsys.readouterr().out == "deleted the VM of machine m1\nthere is no VM of machine m1\n"
+    assert capsys.readouterr().out == "deleted VM of machine m1\nthere is no VM of machine m1\n"
     assert vm("status", "m1") == 1
     assert capsys.readouterr().err.startswith("kubewright: sim: status of m1: NotFound: ")
 
@@ -306,12 +306,24 @@ def test_a_class_that_the_driver_refuses_is_told_with_its_field(
             ["create", "m1", "--driver-option", "a=1"], 1, "driver sim: ", id="an option of the driver"
         ),
         pytest.param(
-            ["create", "m1", "--driver-option", "a"], 1, "NAME=VALUE", id="an option without a value"
+            ["create", "m1", "--driver-option", "a"], 2, "NAME=VALUE", id="an option without a value"
         ),
-        pytest.param(["create", "m1", "--timeout", "soon"], 1, "--timeout: 'soon' is not", id="a duration"),
-        pytest.param(["status", "m1", "-o", "yaml"], 1, "-o 'yaml' is not known", id="a form of output"),
-        pytest.param(["create", "m1", "--data-dir", ""], 1, "--data-dir is empty", id="a folder"),
+        pytest.param(["create", "m1", "--timeout", "soon"], 2, "--timeout: 'soon' is not", id="a duration"),
+        pytest.param(["create", "m1", "--timeout=-3s"], 2, "--timeout: '-3s' is negative", id="no duration"),
+        pytest.param(["status", "m1", "-o", "yaml"], 2, "-o 'yaml' is not known", id="a form of output"),
+        pytest.param(["create", "m1", "--log-level", "loud"], 2, "'loud' is no log level", id="a level"),
+        pytest.param(["create", "m1", "--data-dir", ""], 2, "--data-dir is empty", id="a folder"),
         pytest.param(["delete", "m1", "--machine-id", ""], 2, "--machine-id is empty", id="no VM"),
+        pytest.param(
+            ["delete", "m1", "--machine-id", "--dry-run"],
+            2,
+            "--machine-id is --dry-run, which is a switch",
+            id="a variable that is not set",
+        ),
+        pytest.param(["delete", ""], 2, "machine '': its name is none", id="an empty name to delete"),
+        pytest.param(["delete", "", "--dry-run"], 2, "machine '': its name is none", id="to try to delete"),
+        pytest.param(["status", "../m"], 2, "machine '../m': its name is none", id="a path to show"),
+        pytest.param(["initialize", "M"], 2, "machine 'M': its name is none", id="a name to initialize"),
         pytest.param(["create"], 2, "Missing argument 'NAME'", id="no name"),
     ],
 )
@@ -357,8 +369,17 @@ def test_managevm_makes_a_vm_and_deletes_it_by_its_id(
     assert ends(managevm, *OF_MCM) == 0
     assert capsys.readouterr().out == "Machine id: sim:///sim-1/vm-000001\nName: test\n"
     assert ends(managevm, *OF_MCM, "--machineid", "sim:///sim-1/vm-000001") == 0
-    assert capsys.readouterr().out == "deleted sim:///sim-1/vm-000001\n"
+    assert capsys.readouterr().out == "deleted VM sim:///sim-1/vm-000001\n"
     assert vm("status", "test") == 1
+
+
+def test_managevm_deletes_no_other_vm_than_that_of_the_id(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(managevm, *OF_MCM) == 0
+    assert ends(managevm, *OF_MCM, "--machineid", "sim:///sim-1/vm-000007") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "there is no VM sim:///sim-1/vm-000007"
+    assert vm("status", "test") == 0
 
 
 @pytest.mark.parametrize("switch", ["--secret", "--machineclass", "--machinename"])
@@ -376,6 +397,7 @@ def test_managevm_names_a_mandatory_switch_that_is_missing(
         (["--classkind", "cloud9"], 2, "managevm: --classkind 'cloud9' is not known"),
         (["--classkind", "packet"], 1, "managevm: there is no driver 'packet'; installed drivers:"),
         (["--machineid", ""], 2, "managevm: --machineid is empty"),
+        (["--machineid", "--dry-run"], 2, "managevm: --machineid is --dry-run, which is a switch"),
     ],
 )
 def test_managevm_makes_nothing_by_a_switch_that_it_does_not_understand(

@@ -429,6 +429,8 @@ def test_a_file_and_a_package_bring_cases_and_a_tracker(
         pytest.param("TRACKER = 1", "TRACKER should be an object with initialize_resources", id="no tracker"),
         pytest.param(FILE.replace("Tracker()", "Tracker"), "TRACKER should be an object", id="a class"),
         pytest.param("def f(:", "SyntaxError", id="no Python"),
+        pytest.param("raise SystemExit(0)", "SystemExit: 0", id="an end of Python"),
+        pytest.param("import pytest; pytest.skip('x', allow_module_level=True)", "Skipped", id="pytest's"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -99,10 +99,14 @@ async def test_a_provider_id_that_points_at_another_machines_vm_hits_nothing(sim
     assert len(sim.cloud.vms) == 1
 
 
-async def test_an_old_provider_id_does_not_hide_the_machines_vm(sim: SimDriver) -> None:
-    await sim.create(machine("m1"))
-    await sim.delete(machine("m1", provider_id="sim:///sim-1/vm-000999"))
-    assert not sim.cloud.vms
+async def test_an_old_provider_id_does_not_hide_the_machines_vm_and_does_not_delete_it(
+    sim: SimDriver,
+) -> None:
+    made = await sim.create(machine("m1"))
+    old = machine("m1", provider_id="sim:///sim-1/vm-000999")
+    assert (await sim.status(old)).provider_id == made.provider_id
+    assert await outcome(sim.delete(old)) == "NotFound"
+    assert len(sim.cloud.vms) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ Called by    ``cli.driver``.
 
 import keyword
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import packages_distributions
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -33,8 +35,8 @@ PLACE = re.compile(r"@(name|package|version)@")
 SUFFIX = ".in"
 DOTTED = {"gitignore": ".gitignore"}
 """Names that would mean something in our own tree."""
-OURS = frozenset({"kubewright", "tests"})
-"""Names that packages of every project have."""
+OURS = frozenset({"kubewright", "test", "tests"})
+"""Names that packages of every project have, or of every Python."""
 
 
 def new(
@@ -55,17 +57,22 @@ def new(
     ] = None,
 ) -> None:
     """Write the project of a new driver, which works at once: its tests, a class, an image."""
-    if problem := name_problem(name, _own_drivers()):
+    if problem := name_problem(name, _own_drivers(), packages_distributions()):
         raise Unusable(f"driver {name!r}: {problem}")
     into = folder or Path(name)
     write(into, project(name))
     print(f"{into}: a driver that works, on a cloud of files; its README says what to edit. Try:")
-    print(f"  cd {into} && make test")
+    print(f"  cd {shlex.quote(str(into))} && make test")
 
 
-def name_problem(name: str, drivers: Collection[str]) -> str:
-    """What is wrong with the name of a driver, in a clause; empty if nothing is. ``drivers``: the others
-    that exist."""
+def name_problem(
+    name: str, drivers: Collection[str], packages: Mapping[str, Collection[str]] | None = None
+) -> str:
+    """What is wrong with the name of a driver, in a clause; empty if nothing is.
+
+    ``drivers``: the others that exist. ``packages``: what is installed, and by which distributions: a package
+    of its name in the project would hide one that Kubewright needs.
+    """
     if not NAME.fullmatch(name):
         return (
             "its name has to be of lower-case letters, digits and '-', begin with a letter, not end with '-' "
@@ -74,9 +81,16 @@ def name_problem(name: str, drivers: Collection[str]) -> str:
     package = package_of(name)
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         return f"{package} is a word of Python's, which no package can have as its name"
-    if package in sys.stdlib_module_names or name in (*OURS, *drivers):
+    of = (packages or {}).get(package, ())
+    others = [each for each in of if _distribution(each) != _distribution(f"kubewright-driver-{name}")]
+    if package in sys.stdlib_module_names or name in (*OURS, *drivers) or others:
         return f"{package} is the name of something that is there already; choose another"
     return ""
+
+
+def _distribution(name: str) -> str:
+    """The name of a distribution as package indexes compare it."""
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def package_of(name: str) -> str:

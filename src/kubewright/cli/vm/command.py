@@ -64,6 +64,11 @@ class Asked:
         return requests.hidden(text, self.request.secret.data.values())
 
     @property
+    def vm(self) -> str:
+        """The VM in words."""
+        return f"VM {self.provider_id}" if self.provider_id else f"VM of machine {self.name}"
+
+    @property
     def look(self) -> str:
         """The command that shows the VM."""
         words = ["kubewright", "vm", "status", self.name, *self.given, "--driver", self.driver.name]
@@ -82,8 +87,7 @@ def create(asked: Asked) -> None:
         Stopped: the user has ended the command.
         InvalidInput: the name, the driver or its options are wrong.
     """
-    if problem := requests.name_problem(asked.name):
-        raise Unusable(f"machine {asked.name!r}: its name is none that a machine can have: {problem}")
+    _refuse_name(asked)
 
     async def work(driver: GuardedDriver, clock: Clock) -> tuple[Instance, list[str]]:
         patience = _patience(asked, During.CREATING)
@@ -103,8 +107,7 @@ def create(asked: Asked) -> None:
 def check(asked: Asked) -> None:
     """Print what a creation would ask the driver for, if it accepts the class; make nothing. Raises as
     ``create``."""
-    if problem := requests.name_problem(asked.name):
-        raise Unusable(f"machine {asked.name!r}: its name is none that a machine can have: {problem}")
+    _refuse_name(asked)
 
     async def work(driver: GuardedDriver, _clock: Clock) -> str:
         try:
@@ -118,13 +121,14 @@ def check(asked: Asked) -> None:
     if asked.output:
         _print_json(found)
         return
-    for name, value in found.items():
+    for name, value in filter(lambda each: each[1], found.items()):
         print(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
     print("nothing was made (--dry-run)")
 
 
 def initialize(asked: Asked) -> None:
     """Finish what the creation could not express. Raises as ``create``."""
+    _refuse_name(asked)
 
     async def work(driver: GuardedDriver, clock: Clock) -> Instance:
         patience = replace(_patience(asked, During.COMPLETING), again=Code.Uninitialized)
@@ -136,11 +140,13 @@ def initialize(asked: Asked) -> None:
 
 def status(asked: Asked) -> None:
     """Print the VM as it is. Raises as ``create``; ``Failed``, too, if there is none."""
+    _refuse_name(asked)
     _print_vm(asked, _run(asked, "status", lambda driver, clock: _found(driver, clock, asked)))
 
 
 def delete(asked: Asked) -> None:
     """Delete the VM, and return when it is gone; one that does not exist is gone. Raises as ``create``."""
+    _refuse_name(asked)
 
     async def work(driver: GuardedDriver, clock: Clock) -> bool:
         try:
@@ -152,21 +158,21 @@ def delete(asked: Asked) -> None:
         return True
 
     there = _run(asked, "delete", work, left="its VM may still exist")
-    what = asked.provider_id or f"the VM of machine {asked.name}"
     if asked.output:
         _print_json({"machineName": asked.name, "providerID": asked.provider_id, "found": there})
     else:
-        print(f"deleted {what}" if there else f"there is no VM of machine {asked.name}")
+        print(f"deleted {asked.vm}" if there else f"there is no {asked.vm}")
 
 
 def would_delete(asked: Asked) -> None:
     """Print which VM a deletion would delete. Raises as ``create``."""
+    _refuse_name(asked)
     try:
         found = _run(asked, "status", lambda driver, clock: _found(driver, clock, asked))
     except Failed as error:
         if not error.missing:
             raise
-        print(f"nothing would be deleted: there is no VM of machine {asked.name}")
+        print(f"nothing would be deleted: there is no {asked.vm}")
         return
     print(f"would delete {found.provider_id} (--dry-run)")
 
@@ -197,6 +203,12 @@ def volumes(asked: Asked, found: Sequence[VolumeSpec]) -> None:
 def note(text: str) -> None:
     """Tell what is no result."""
     print(f"note: {text}", file=sys.stderr)
+
+
+def _refuse_name(asked: Asked) -> None:
+    """Refuse a name that no machine has: that of a variable which is not set, above all."""
+    if problem := requests.name_problem(asked.name):
+        raise Unusable(f"machine {asked.name!r}: its name is none that a machine can have: {problem}")
 
 
 async def _found(driver: GuardedDriver, clock: Clock, asked: Asked) -> Instance:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from kubewright.base.errors import InvalidInput
 from kubewright.cli import switches
 
 if TYPE_CHECKING:
@@ -29,11 +30,16 @@ def _file(switch: str, told: str) -> Any:
 
 
 def vm_id(switch: str, told: str) -> Any:
-    """An option that names a VM. An empty value comes from a variable that is not set, and means no VM."""
+    """An option that names a VM. An empty value comes from a variable that is not set, and means no VM; where
+    it was not quoted, the next switch, ``--dry-run`` say, is the value."""
 
     def read(text: str) -> str:
         if not text.strip():
             raise switches.Unusable(f"{switch} is empty; name a VM, or leave the switch out")
+        if text.startswith("-"):
+            raise switches.Unusable(
+                f"{switch} is {text}, which is a switch; name a VM, or leave {switch} out"
+            )
         return text
 
     return typer.Option(switch, help=told, metavar="ID", parser=read)
@@ -89,15 +95,18 @@ class ForDriver:
         """What a command is about; ``more``: fields of ``Asked``.
 
         Raises:
-            InvalidInput: a switch has no value that can be understood.
+            Unusable: a switch has no value that can be understood.
         """
         from kubewright.cli.asking import refuse_unknown
         from kubewright.cli.vm.command import Asked
 
-        switches.log_at(self.log_level)
-        refuse_unknown(self.output)
-        seconds = switches.duration("--timeout", self.timeout).total_seconds()
-        return Asked(self._chosen(driver), seconds=seconds, output=self.output, **more)
+        try:
+            switches.log_at(self.log_level)
+            refuse_unknown(self.output)
+            seconds = switches.duration("--timeout", self.timeout).total_seconds()
+            return Asked(self._chosen(driver), seconds=seconds, output=self.output, **more)
+        except InvalidInput as error:
+            raise switches.Unusable(str(error)) from None
 
     def _chosen(self, driver: str) -> "Chosen":
         from kubewright.cli.switches import pairs
@@ -120,8 +129,7 @@ class ForClass(ForDriver):
         """What a command is about that makes, shows or deletes a VM.
 
         Raises:
-            Unusable: a file has something else than it should.
-            InvalidInput: as ``asked_of``.
+            Unusable: a file has something else than it should; and as ``asked_of``.
         """
         from kubewright.cli.vm import command
         from kubewright.cli.vm.files import read_class, read_secrets

@@ -80,6 +80,10 @@ class Cloud:
 
         def effect() -> Vm:
             vm = self._existing(request)
+            if request.provider_id not in ("", vm.provider_id):
+                raise NotFound(
+                    f"there is no VM {request.provider_id}, and {vm.provider_id} was not asked for"
+                )
             return self._inventory.end(vm, vm.spec.delete_seconds)
 
         vm = await self._call("delete", request, self._spec_of(request), effect)
