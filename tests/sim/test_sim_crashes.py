@@ -88,7 +88,8 @@ def test_the_faults_of_a_manager(faults: str) -> None:
 
 @pytest.mark.parametrize(("word", "killed"), [("kill", True), ("freeze", False)])
 def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
-    lines = _lines(Plot(seed=3, schedule=parse(f"write:3:{word}"), elect=True))
+    # by this seed one manager has both halves
+    lines = _lines(Plot(seed=4, schedule=parse(f"write:3:{word}"), elect=True))
     gone = next(line for line in lines if line.endswith("is killed" if killed else "goes on"))
     leases = [line for line in lines if line.startswith("lease")]
     leader = gone.removeprefix("world: ").partition(" ")[0]

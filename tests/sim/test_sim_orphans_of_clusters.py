@@ -1,5 +1,7 @@
 """A VM of a cluster whose machine is long gone: no manager forgets it, whenever it is killed, and none takes another's."""
 
+from dataclasses import replace
+
 import pytest
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
@@ -40,7 +42,8 @@ async def late_vm(person: Person) -> None:
     owner = new_cloud_owner(ObjectMeta(uid=cluster(person)), "late")
     of = class_request(Provision(), NAMESPACE_NAME, "demo", "", Secret())
     request = of.of(stub("late", NAMESPACE_NAME, owner))
-    await person.world.driver.create(with_data(request, b"#cloud-config\n", "cloud-config", "v1.34.0"))
+    booting = with_data(request, b"#cloud-config\n", "cloud-config", None)
+    await person.world.driver.create(replace(booting, version="v1.34.0"))
     for number in range(1, 4):  # rules look when something happens
         await person.wait(60)
         await person.patch(CLUSTER, "demo", {"metadata": {"labels": {"minutes": str(number)}}})

@@ -250,7 +250,7 @@ async def test_the_machines_of_one_deployment_are_replaced_one_at_a_time_by_all_
         most, failed = 0, set[str]()
         async with asyncio.timeout(3600):
             while len(failed) < 6:
-                await world.clock.sleep(0.25)
+                await world.clock.sleep(0.02)  # a replacement is quicker than a quarter of a second
                 now = {each.metadata.uid: each for each in (await world.look()).machines}
                 bad = {uid for uid, each in now.items() if each.status.current_status.phase == Phase.FAILED}
                 ending = {uid for uid, each in now.items() if each.metadata.deleting}
