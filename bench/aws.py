@@ -106,9 +106,9 @@ class Ec2:
                 if each.startswith("i-") and all(has.get(key) in values for key, values in tags.items())
             )  # fmt: skip
             filters["instance-id"] = list(carry) or ["i-00000000"]
-        for number, (name, values) in enumerate(filters.items(), 1):
-            found[f"Filter.{number}.Name"] = name
-            found |= {f"Filter.{number}.Value.{n}": value for n, value in enumerate(values, 1)}
+        for place, (name, values) in enumerate(filters.items(), 1):
+            found[f"Filter.{place}.Name"] = name
+            found |= {f"Filter.{place}.Value.{n}": value for n, value in enumerate(values, 1)}
         return found
 
 
