@@ -130,6 +130,15 @@ async def test_an_endpoint_whose_record_cannot_be_read_goes_on_until_it_is_relea
         assert (site.balancers.addresses, listens(), site.file(RECORD).exists()) == ([], False, False)
 
 
+async def test_a_balancer_whose_record_is_gone_is_ended_when_its_endpoint_is_released(tmp_path: Path) -> None:
+    async with opened(tmp_path) as site:
+        await site.balancers.close()
+        site.file(RECORD).unlink()
+        await site.restarted()
+        await site.balancers.release(of("a"))
+        assert (listens(), site.file(INSTANCES).exists()) == (False, False)
+
+
 async def test_the_address_in_a_record_that_cannot_be_read_stays_taken(tmp_path: Path) -> None:
     async with opened(tmp_path) as site:
         site.file(RECORD).write_bytes(b'{"later": {}, "address": "127.98.0.2", "owner": 1}')

@@ -241,9 +241,11 @@ class Balancers:
         return True
 
     def _folders(self) -> list[str]:
-        """Those that have a record: one without it was never answered."""
+        """Those that have a record, or a balancer: one with neither was never answered."""
         record.make_folder(self._root)
-        return sorted(each.parent.name for each in self._root.glob(f"*/{RECORD}"))
+        return sorted(
+            {each.parent.name for each in self._root.glob(f"*/{RECORD}")} | {*self._supervisor.recorded()}
+        )
 
     def _readable(self, keys: Iterable[str]) -> dict[str, Endpoint]:
         """Those of these endpoints whose record can be read."""

@@ -255,7 +255,7 @@ class Images:
         there = [Kept(name, state.st_size, state.st_atime) for name, state in files]
         free = min(KEPT - sum(each.size for each in there), shutil.disk_usage(self.kept).free - LEAST_FREE)
         before = self.clock.now().timestamp() - JUST_USED
-        in_use = self.in_use() if wanted > free else frozenset()
+        in_use = self.in_use() if wanted > free else frozenset[str]()
         for each in to_evict(there, in_use, wanted - free, before):
             log.info("an image that no VM needs goes for another", image=each.name, bytes=each.size)
             (self.kept / each.name).unlink(missing_ok=True)
