@@ -66,6 +66,15 @@ def test_a_machines_own_user_data_is_that_of_its_revision() -> None:
         assert secret.data == {"userData": text}
 
 
+def test_of_a_revision_that_was_let_go_no_other_machines_user_data_is_told() -> None:
+    kept, gone = Contents(), 7
+    kept.put(replace(REQUEST, secret=Secret(data={"userData": b"one"})))
+    assert SECRET.decode(kept.secret(SecretMeta("keys", "ns", gone)).encode()).data == {"userData": b"one"}
+    kept.put(replace(REQUEST, secret=Secret(data={"userData": b"two"})))
+    with pytest.raises(NotKept, match="revision 7 of secret 'ns/keys' is not kept any more"):
+        kept.secret(SecretMeta("keys", "ns", gone))
+
+
 def test_a_class_without_the_name_of_a_secret_gets_one_if_there_is_any_content() -> None:
     kept = Contents()
     nameless = structs.replace(CLASS, secret_ref=None, credentials_secret_ref=None)

@@ -97,19 +97,24 @@ class Contents:
     def secret(self, meta: SecretMeta) -> str:
         """The Secret as JSON, under the name that was asked for: of the revision, else the newest.
 
+        A revision that was let go is answered only where all that is kept is the same, as what one machine
+        boots from is not for another.
+
         Raises:
-            NotKept: no operation was about a class that names it.
+            NotKept: no operation was about a class that names it, or not of this revision.
         """
         wanted = (meta.namespace, meta.secret_name)
-        newest: _Entry | None = None
-        for (_, revision), each in reversed(self._entries.items()):
-            if wanted in each.secret_names:
-                if revision == meta.revision:
-                    return _under(each.secret, *wanted)
-                newest = newest or each
-        if newest is None:
+        kept = {
+            revision: each.secret
+            for (_, revision), each in self._entries.items()
+            if wanted in each.secret_names
+        }
+        if not kept:
             raise NotKept(f"no operation was about a class with secret {'/'.join(wanted)!r}")
-        return _under(newest.secret, *wanted)
+        found = kept.get(meta.revision)
+        if found is None and meta.revision and len(set(kept.values())) > 1:
+            raise NotKept(f"revision {meta.revision} of secret {'/'.join(wanted)!r} is not kept any more")
+        return _under(found or next(reversed(kept.values())), *wanted)
 
 
 def path_of(machine_class: MachineClass) -> str:
