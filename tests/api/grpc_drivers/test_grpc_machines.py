@@ -20,8 +20,8 @@ from kubewright.providers.sim import manifests
 from kubewright.testing.world import running, short_timeouts
 from kubewright.wire.gvk import Key
 
-pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(120)]
-SECONDS = 40.0
+pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(240)]
+SECONDS = 90.0
 PROVIDER = "elsewhere"
 """Under ``sim`` an embedded manager has a simulated cloud of its own."""
 OPTIONS = replace(short_timeouts(), driver="grpc", driver_options={})
@@ -152,6 +152,7 @@ async def test_machines_wait_for_their_driver_and_go_on_by_themselves_when_it_di
         assert driver.returncode == 0
 
 
+@pytest.mark.kube  # for its seconds, not for a real API server
 async def test_a_driver_that_is_killed_and_a_manager_that_begins_again_leave_each_machine_with_one_vm(
     tmp_path: Path,
 ) -> None:
@@ -179,6 +180,7 @@ async def test_a_driver_that_is_killed_and_a_manager_that_begins_again_leave_eac
         await killed(driver)
 
 
+@pytest.mark.kube  # for its seconds, not for a real API server
 async def test_a_manager_that_is_killed_while_vms_are_made_makes_none_twice_afterwards(
     tmp_path: Path,
 ) -> None:
