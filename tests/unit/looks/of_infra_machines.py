@@ -79,8 +79,7 @@ class Machines(Shelf):
         super().__init__()
         self.client.one_clock = one_clock
         self.calls = calls or Calls()
-        behind = None if driver is None else GuardedDriver(driver, self.clock)
-        routed = RoutedDriver({"sim": behind}, "sim")
+        routed = RoutedDriver({"sim": GuardedDriver(driver, self.clock)}, "sim")
         shared = Shared(self.client, Caches(self.caches), routed, None, self.clock, settings, Metrics())
         self.looker = Looker(shared, self.calls)
 
