@@ -19,6 +19,7 @@ import grpc
 import structlog
 
 from kubewright.base.clock import Clock
+from kubewright.providers.grpc.client.dial import CallStream
 from kubewright.providers.grpc.connection import Refused, Stream
 from kubewright.providers.grpc.contents import Contents, NotKept
 from kubewright.providers.grpc.messages import (
@@ -55,26 +56,6 @@ CHANNEL = (
 """A peer that is gone without a word is noticed within half a minute."""
 
 Converse = Callable[[Stream, str], Awaitable[None]]
-
-
-class CallStream:
-    """A stream of gRPC as ``connection`` wants it. ``call``: the context of a handler."""
-
-    def __init__(self, call: Any) -> None:
-        self._call = call
-
-    async def read(self) -> bytes | None:
-        try:
-            found = await self._call.read()
-        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise ConnectionError(str(error)) from None
-        return found if isinstance(found, bytes) else None
-
-    async def write(self, data: bytes) -> None:
-        try:
-            await self._call.write(data)
-        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise ConnectionError(str(error)) from None
 
 
 class Server:

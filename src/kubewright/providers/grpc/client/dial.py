@@ -6,7 +6,7 @@ Theory.      Managers come and go, and only the one that leads listens. So a dri
 Invariants.  A manager that cannot be reached costs one attempt in five seconds and one line in the log for
              each change of the reason. A fetch has a second.
 Source       mcm.md §11.3 (5 and 6).
-Called by    ``cli.driver.serve``; the main of a driver.
+Called by    ``cli.driver.serve``; the main of a driver. ``providers.grpc.server`` reads and writes alike.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ async def _once(offer: Offer, target: Target, stop: asyncio.Event) -> str:
     async with channel:
         call = channel.stream_stream(f"{SERVICE}Register")()
         try:
-            await serve_stream(_CallStream(call), offer, DataProvider(_fetch(channel)), stop)
+            await serve_stream(CallStream(call), offer, DataProvider(_fetch(channel)), stop)
         except (ConnectionError, Malformed) as error:
             return str(error)
         if stop.is_set():
@@ -131,8 +131,8 @@ def _fetch(channel: Any) -> Any:
     return fetch
 
 
-class _CallStream:
-    """The driver's end of a stream. ``call``: of ``grpc.aio``."""
+class CallStream:
+    """One end of a stream. ``call``: a call of ``grpc.aio``, or the context of its handler in the manager."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
