@@ -57,6 +57,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.looptime(noop_cycles=ROUNDS))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def log_as_before() -> Iterator[None]:
+    """A command that a test runs in this process sets the log; what follows has it as before."""
+    yield
+    structlog.reset_defaults()
+
+
 class VirtualTime:
     """looptime, asked about pytest-asyncio's own fixtures only; it looks for new loops among their values.
 

@@ -25,7 +25,12 @@ async def test_logs_are_the_containers(
     cluster: Cluster, person: Person, words: tuple[str, ...], printed: str
 ) -> None:
     await cluster.pod("two", "a", "b")
-    assert await person("logs", *words) == (0, printed, "")
+    code, seen, error = await person("logs", *words)
+    assert (code, sorted(seen.splitlines()), error) == (
+        0,
+        printed.splitlines(),
+        "",
+    )  # kubectl asks for all at once
 
 
 async def test_a_log_is_followed_to_its_end(cluster: Cluster, person: Person) -> None:
