@@ -2,7 +2,7 @@
 # A network-config that netplan takes leaves the machine without a network where cloud-init writes for systemd-networkd itself.
 #
 # Versions:  cloud-init 22.4.2-1+deb12u4 of Debian 12, renderer networkd (no netplan in the image)
-# Guess:     version 2 is netplan's format, so `match` by MAC address, `routes: to: default` and `dhcp4: "no"` mean what they mean there.
+# Guess:     the renderer writes what netplan would; an address in capitals becomes lower case. Of the rest nothing was guessed.
 # Seen:      with `match: macaddress` and no `set-name` the file also matches Name=ID, the key of the entry, which no device has, so
 #            nothing is set up; `to: default` is an error; a route of an entry without an address or DHCP and a misspelled key are
 #            dropped without a word; "no" as a text turns DHCP on.

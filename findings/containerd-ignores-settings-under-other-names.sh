@@ -2,7 +2,8 @@
 # containerd 1.6 ignores settings of its config.toml that stand under another version's name.
 #
 # Versions:  containerd 1.6.20~ds1-1+deb12u3 of Debian 12 (amd64)
-# Guess:     a table that the file's version does not know, and a misspelled setting, are errors, or at least told.
+# Guess:     a table under version 2's name in a file without a version is dropped, or an error; a misspelled setting is an error.
+#            Of a file with `version = 3` nothing was guessed.
 # Seen:      without `version = 2` the table io.containerd.grpc.v1.cri is dropped (the only word is that version 1 is deprecated);
 #            with `version = 3` the file is taken and the tables of version 3 are dropped; a misspelled setting is dropped; none of
 #            the three is told. Only version 2 with version 1's table, and a value of a wrong type, are errors.

@@ -2,7 +2,7 @@
 # Ignition takes a config with misspelled keys: they are warnings, so a file of the node comes out empty.
 #
 # Versions:  github.com/coreos/ignition/v2 v2.22.0, specification 3.4.0
-# Guess:     as the config is checked against a versioned specification, a key that it does not have is an error.
+# Guess:     a key that the specification does not have is an error.
 # Seen:      `contens` of a file and `enable` of a unit are "Unused key" in the report, and the config is valid; so is one whose keys are
 #            written `Ignition` and `Version`: they are read, and called unused. A path that is not absolute, a unit without a
 #            suffix and the same file twice are errors; the same authorized key twice is one too, while nonsense as a key is fine.

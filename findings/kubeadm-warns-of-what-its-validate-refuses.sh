@@ -2,8 +2,8 @@
 # kubeadm works with a config that `kubeadm config validate` refuses, and with a Kubernetes newer than itself.
 #
 # Versions:  kubeadm of k8s.io/kubernetes v1.36.3
-# Guess:     a misspelled field and a key that stands twice are errors wherever a config is read; 1.37 is refused by kubeadm 1.36; the images
-#            listed for 1.35 are those of kubeadm 1.35.
+# Guess:     `config images list` warns of a misspelled field and goes on, `config validate` refuses it, the same for a key twice; the
+#            images listed for 1.35 are those of kubeadm 1.35. Of `init` and of 1.37 nothing was guessed.
 # Seen:      only `validate` and `migrate` refuse such a config; elsewhere it is a warning, the misspelled field is lost, and of two values the
 #            last counts. 1.37.0 is taken (1.34 is not), and etcd, CoreDNS and pause are this kubeadm's, whatever the version asked for.
 # Means:     run `kubeadm config validate` on what you generate before a machine boots from it: on the machine the warning is one line of its

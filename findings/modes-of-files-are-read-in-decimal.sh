@@ -2,7 +2,7 @@
 # A file's mode written as 644 is another mode: cloud-init makes 1204 of it, Ignition 204.
 #
 # Versions:  cloud-init 22.4.2-1+deb12u4 of Debian 12, github.com/coreos/ignition/v2 v2.22.0
-# Guess:     both refuse a number that is no usual mode, or read it as `chmod` does.
+# Guess:     cloud-init reads 644 as 0644, or refuses it; Ignition takes it as 01204 without a word.
 # Seen:      cloud-init takes `permissions: 644` as the decimal number, which is 01204 (sticky, write-only for the owner); as a text it is
 #            octal; a symbolic mode is told in the log and the default taken. Ignition reads decimal, too, drops the bit and warns of
 #            "setuid/setgid/sticky bits", not of the mode; a text is an error.

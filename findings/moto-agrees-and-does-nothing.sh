@@ -2,7 +2,7 @@
 # moto's EC2 answers 200 to requests about interfaces that it does not carry out.
 #
 # Versions:  moto 5.2.5, boto3 1.43.2
-# Guess:     TagSpecifications of RunInstances tag instance, volumes and interfaces alike; what moto cannot do it refuses.
+# Guess:     TagSpecifications for interfaces are carried out for instance and volumes only. Of the rest nothing was guessed.
 # Seen:      interfaces get no tags, instance and volumes do; AssignIpv6Addresses with a prefix count is answered with an empty list; turning off
 #            SourceDestCheck changes the instance's attribute and not its interface's, which at EC2 is the same one.
 # Means:     a test that only looks at answers passes on moto and shows nothing: read the interface again, and expect moto to fail it.

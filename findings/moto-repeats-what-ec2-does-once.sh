@@ -2,7 +2,7 @@
 # moto's EC2 does twice what EC2 does once: a repeated launch makes two instances, a repeated termination is refused.
 #
 # Versions:  moto 5.2.5, boto3 1.43.2
-# Guess:     ClientToken is ignored (known); a second TerminateInstances of the same instance answers "terminated", as EC2 does.
+# Guess:     ClientToken is ignored. Of a second TerminateInstances nothing was guessed; EC2 answers "terminated".
 # Seen:      two RunInstances with one ClientToken make two instances; the second TerminateInstances of an instance whose interface goes with it
 #            is refused with InvalidNetworkInterfaceID.NotFound.
 # Means:     a client library that repeats a request whose answer was lost leaks an instance on moto, or cannot delete one, and does neither

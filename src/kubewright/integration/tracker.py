@@ -10,6 +10,7 @@ Source       seed 004, "Adding Integration Tests for new providers"; mcm.md §14
 Called by    ``run``; ``cases`` asks at the end.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -52,15 +53,16 @@ class ResourcesTracker(Protocol):
         ...
 
 
-class _Lists:
+class _Lists(ABC):
     """Compares what is listed by some classes, before and after; ``_listed`` is how."""
 
     def __init__(self) -> None:
         self._before: set[str] = set()
         self._asked: list[ClassRequest] = []
 
+    @abstractmethod
     async def _listed(self, requests: Sequence[ClassRequest]) -> list[Instance]:
-        raise NotImplementedError
+        """What there is by these classes."""
 
     async def initialize_resources_tracker(
         self, machine_class: MachineClass, secret_data: Mapping[str, bytes], _cluster_name: str

@@ -2,10 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -30,6 +30,8 @@ from kubewright.wire.gvk import Key
 from .clusters import NAMESPACE, Lab, lab, message, outcomes
 from .test_setting_up_and_ending import Started
 
+T = TypeVar("T")
+
 SLEEPS = "import sys, time; print('begun', flush=True); sys.stdin.read(); getattr(time, 'sleep')(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
 ENDS = "import sys; print('no disk'); print(); sys.exit(3)"
@@ -39,10 +41,17 @@ def program(name: str, code: str) -> Program:
     return Program(name, [sys.executable, "-c", code], f"{name}.log")
 
 
-async def until_it_says(path: Path, word: str) -> None:
+async def until(told: Callable[[], T]) -> T:
+    """What is told once it is more than nothing: files and processes of others have to be asked."""
     async with asyncio.timeout(20):
-        while word not in last_line(path):  # noqa: ASYNC110 -- a file tells nobody that it has changed
+        while True:
+            if answer := told():
+                return answer
             await asyncio.sleep(0.02)
+
+
+async def until_it_says(path: Path, word: str) -> None:
+    await until(lambda: word in last_line(path))
 
 
 @pytest.mark.looptime(False)
@@ -54,10 +63,7 @@ async def test_processes_are_started_with_logs_and_ended_and_one_that_has_ended_
     assert managers.told == f"the manager is started here; its logs are {logs}/one.log and {logs}/two.log"
     await managers.start()
     await until_it_says(logs / "one.log", "begun")
-    async with asyncio.timeout(20):
-        while not (dead := managers.dead()):  # noqa: ASYNC110 -- as above
-            await asyncio.sleep(0.02)
-    assert dead == ["two has ended with status 3: no disk"]
+    assert await until(managers.dead) == ["two has ended with status 3: no disk"]
     await managers.start()
     assert (logs / "two.log").read_text().count("no disk") in (1, 2), "its log goes on"
     assert not (logs / "two.log.1").exists()

@@ -136,6 +136,11 @@ class Streams:
     def under_way(self) -> int:
         return self._of.total()
 
+    @property
+    def holders(self) -> frozenset[str]:
+        """Those who have streams; one whose last has ended takes no room."""
+        return frozenset(self._of)
+
     def begin(self, holder: str) -> Callable[[], None]:
         """Take a place; what is returned gives it back. A holder without a name may have all.
 
@@ -149,7 +154,9 @@ class Streams:
 
         def end() -> None:
             if left:
-                self._of[left.pop()] -= 1
+                self._of[gone := left.pop()] -= 1
+                if not self._of[gone]:
+                    del self._of[gone]
 
         return end
 

@@ -20,7 +20,7 @@ vm = typer.Typer(
 Name = Annotated[
     str, typer.Argument(help="Of the machine that the VM is for.", metavar="NAME", show_default=False)
 ]
-MachineId = Annotated[str | None, vm_id("--machine-id", "This VM, by its provider id, whoever made it.")]
+MachineId = Annotated[str | None, vm_id("--machine-id", "This VM, by its provider id, a machine's too.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 DriverName = Annotated[
     str, typer.Option("--driver", help="An installed driver.", metavar="NAME", show_default=False)
@@ -68,7 +68,7 @@ def status(name: Name, *, given: ForClass, machine_id: MachineId = None) -> None
 @vm.command(name="list")
 @gathered(ForClass)
 def list_vms(*, given: ForClass) -> None:
-    """Show all VMs with the tags of a class, whoever made them."""
+    """Show all VMs with the tags of a class, those of machines too."""
     from kubewright.cli.vm import command
 
     command.list_vms(given.asked(""))

@@ -178,7 +178,7 @@ def would_delete(asked: Asked) -> None:
 
 
 def list_vms(asked: Asked) -> None:
-    """Print all VMs with the tags of the class, whoever they were made for. Raises as ``create``."""
+    """Print all VMs with the tags of the class, those of machines too. Raises as ``create``."""
 
     async def work(driver: GuardedDriver, clock: Clock) -> Sequence[Instance]:
         return await answered(lambda _: driver.list(asked.request), clock, _patience(asked, During.LOOKING))

@@ -132,7 +132,9 @@ async def test_a_client_that_reads_nothing_holds_its_kubelet_up(cluster: Cluster
     await raw.head()
     cluster.kubelet.pours = True
     raw.writer.write(b"x")
-    raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    transport = raw.writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    transport.pause_reading()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
             await cluster.kubelet.poured_much.wait()
@@ -193,7 +195,7 @@ async def test_who_may_create_gets_in(cluster: Cluster) -> None:
     "host", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0", "localhost"]
 )
 async def test_no_address_of_this_machine_or_its_link_is_dialled(authority: keys.Keys, host: str) -> None:
-    """Whoever writes a Node's status chooses it."""
+    """The writer of a Node's status chooses it."""
     async with cluster_of(authority, allowed=may_be_dialled) as cluster:
         await cluster.node(host=host)
         await cluster.pod()
@@ -325,4 +327,6 @@ async def test_streams_are_bounded_and_one_user_has_half_of_them() -> None:
     ends[0]()
     ends[0]()  # twice is once
     assert streams.under_way == 3
-    streams.begin("ann")
+    streams.begin("ann")()
+    ends[1]()
+    assert streams.holders == {"bob", ""}

@@ -180,7 +180,7 @@ class HostMachine:
         return new or not same
 
     def reserve(self, identity: WorkloadIdentity) -> bool:
-        """Make the Service of a workload; whoever waits for its address is told when it has one."""
+        """Make the Service of a workload; the one that waits for its address is told when it has one."""
         if made := self.services.make(identity):
             self.process.spawn(self._balance(identity), name=f"{identity.workload} gets an address")
         return made
