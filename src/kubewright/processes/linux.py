@@ -165,12 +165,12 @@ def find(folder: Path) -> tuple[Handle, Record] | None:
         return None
     for pid in [found.pid] if found.pid else _pids():
         with suppress(OSError):
-            if (handle := _opened(pid, found)) is not None:
+            if (handle := _opened(pid, folder, found)) is not None:
                 return handle, found
     return None
 
 
-def _opened(pid: int, found: Record) -> Handle | None:
+def _opened(pid: int, folder: Path, found: Record) -> Handle | None:
     """A handle of the process with this id if it is the one of the record.
 
     A record without ticks was written before the start: then the mark in the environment decides, and the
@@ -180,13 +180,24 @@ def _opened(pid: int, found: Record) -> Handle | None:
     try:
         ticks = _ticks(pid)
         same = ticks == found.ticks if found.ticks else os.getsid(pid) == pid
-        fits = same and found.mark == _mark(pid) and _runs(pid)
+        fits = same and _runs(pid) and _marked(pid, folder, found)
     except OSError:
         fits, ticks = False, 0
     if not fits:
         os.close(descriptor)
         return None
     return Handle(Process(pid, ticks, found.mark, found.fingerprint), descriptor)
+
+
+def _marked(pid: int, folder: Path, found: Record) -> bool:
+    """Whether the process has the mark of the record, or shows no environment and is in the folder.
+
+    The kernel lets the parent of a process go on before it has laid out the environment of the new program,
+    and a program may empty its own: neither makes it another process.
+    """
+    if (mark := _mark(pid)) is not None:
+        return mark == found.mark
+    return bool(found.ticks) or (PROC / str(pid) / "cwd").samefile(folder)
 
 
 def _pids() -> Iterator[int]:
@@ -206,6 +217,9 @@ def _runs(pid: int) -> bool:
     return _stat(pid)[0] not in ("Z", "X")
 
 
-def _mark(pid: int) -> str:
-    entries = (PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
+def _mark(pid: int) -> str | None:
+    """The mark in the environment of a process, "" for one without; None while it shows no environment."""
+    if not (content := (PROC / str(pid) / "environ").read_bytes()):
+        return None
+    entries = content.decode(errors="replace").split("\0")
     return dict(entry.partition("=")[::2] for entry in entries).get(MARK, "")

@@ -234,6 +234,27 @@ async def test_the_next_supervisor_finds_a_process_whose_number_was_not_written(
         await watched.until(gone)
 
 
+@pytest.mark.parametrize("written", [True, False], ids=["by its number", "with its number not written"])
+async def test_the_next_supervisor_finds_a_process_that_shows_no_environment(root, written):
+    # as every program for an instant after its start, because its parent goes on before it has one
+    empties = f"import os, sys; os.execve(sys.executable, [sys.executable, '-c', {LASTS!r}], {{}})"
+    async with supervising(root) as watched:
+        watched.supervisor.want(toy(empties))
+        first = await watched.until(runs)
+        folder = watched.supervisor.folder(NAME)
+    assert Path(f"/proc/{first.pid}/environ").read_bytes() == b""
+    if not written:
+        known = record.read(folder)
+        record.write(folder, record.Record(mark=known.mark, fingerprint=known.fingerprint, boot=known.boot))
+    async with supervising(root) as watched:
+        watched.supervisor.want(toy(empties))
+        found = await watched.until(runs)
+        os.kill(first.pid, signal.SIGKILL)
+        assert (found.pid, found.restarts) == (first.pid, 0)
+        watched.supervisor.drop(NAME)
+        await watched.until(gone)
+
+
 async def test_a_number_that_another_process_has_by_now_is_not_touched(root):
     async with supervising(root) as watched:
         watched.supervisor.want(toy())
