@@ -274,6 +274,29 @@ class Validates(Protocol):
 
 
 @runtime_checkable
+class Updates(Protocol):
+    """A driver that changes VMs while they run: their tags, a check of addresses, and what else needs no
+    other VM (seed 004, hot update of instances)."""
+
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        """The fields of the class's providerSpec that ``update`` applies, such as ``tags`` or ``tags.disk``:
+        dots part the keys of objects, and a field covers all that is below it. All others are fixed for the
+        life of a VM. From memory, without the cloud; ``Unavailable`` where that is not known yet.
+        """
+        ...
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """Make the VM on record what its class says in the hot fields, and return when it is so.
+
+        ``last_applied``: the providerSpec that this VM had last; None where it is not known: then nothing is
+        removed. What it does not name came from elsewhere, and stays (``hot.three_way``), and so do the tags
+        by which the cloud's objects are found (``hot.is_mandatory``). Idempotent, also after a part of it was
+        done: the controllers repeat it until it has answered. ``NotFound`` when there is no VM.
+        """
+        ...
+
+
+@runtime_checkable
 class Local(Protocol):
     """A driver whose VMs run on this machine: what serves here may have to be reached by them."""
 

@@ -21,10 +21,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver import answers
@@ -38,6 +39,7 @@ from kubewright.driver.contract import (
     Several,
     Size,
     Sizes,
+    Updates,
     Validates,
     VolumeSpec,
 )
@@ -64,6 +66,7 @@ class Operation(StrEnum):
     SIZE = "size"
     VALIDATE = "validate"
     CONSOLE = "console"
+    UPDATE = "update_machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.SIZE: CallLimits(seconds=60, slots=20),
     Operation.VALIDATE: CallLimits(seconds=60, slots=20),
     Operation.CONSOLE: CallLimits(seconds=5, slots=20),
+    Operation.UPDATE: CallLimits(seconds=240, slots=50),
 }
 """Slot and call together may take twice the ``seconds``. Creations and deletions of machines run beside the
 passes; a pass that waits for lists and deletions has time for both (``life.orphans.LONGEST_PASS``)."""
@@ -197,6 +201,28 @@ class GuardedDriver:
             raise Unimplemented("this driver shows no consoles")
         told = await self._call(Operation.CONSOLE, request.name, str, lambda: inside.console(request))
         return answers.console_end(told)
+
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        """As ``contract.Updates``. Raises a DriverError: Unimplemented where the driver inside has no
+        updates."""
+        inside = self.driver
+        if not isinstance(inside, Updates):
+            raise Unimplemented("this driver updates no VM in place")
+        try:
+            return answers.checked(inside.hot_fields(machine_class), list[str], "hot_fields")
+        except DriverError as error:
+            raise answers.checked_error(error, "hot_fields") from error.__cause__
+        except Exception as error:
+            raise answers.unknown_error(error) from error
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """As ``contract.Updates``. Raises Unimplemented where the driver inside has no updates."""
+        inside = self.driver
+        if not isinstance(inside, Updates):
+            raise Unimplemented("this driver updates no VM in place")
+        await self._call(
+            Operation.UPDATE, request.name, type(None), lambda: inside.update(request, last_applied), request
+        )
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):

@@ -13,7 +13,9 @@ Called by    ``infra`` and ``machines``, with guarded drivers (``driver.guard``)
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import (
     ClassRequest,
     Endpoints,
@@ -87,13 +89,22 @@ class RoutedDriver:
     async def console(self, request: MachineRequest) -> str:
         return await self._of(request).console(request)
 
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        return self._of_class(machine_class).hot_fields(machine_class)
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        await self._of(request).update(request, last_applied)
+
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""
         guarded = self._named(name)
         return guarded is not None and isinstance(guarded.driver, Endpoints)
 
     def _of(self, request: MachineRequest | ClassRequest) -> GuardedDriver:
-        name = request.machine_class.provider
+        return self._of_class(request.machine_class)
+
+    def _of_class(self, machine_class: MachineClass) -> GuardedDriver:
+        name = machine_class.provider
         found = self._named(name)
         if found is None:
             raise InvalidArgument(self.problem(name))

@@ -1,0 +1,127 @@
+"""What of a class may change on a VM that runs: comparing providerSpecs, and sets of tags. Pure.
+
+Theory.      A driver names the fields of a providerSpec that it can apply to a VM (``contract.Updates``): the
+             hot ones. Two providerSpecs are compared by paths, so that a user can be told what differs, and
+             which of it an update in place applies and which only another VM can have. Tags are merged
+             from three sides: what was applied last, what is wanted, and what the cloud's object has, because
+             users and clouds put tags of their own beside ours.
+Invariants.  The order of keys means nothing, that of lists does. A list is one value: it has no fields.
+             A tag that neither the last nor the wanted providerSpec names is left alone, and so is one by
+             which the cloud's objects are found (``is_mandatory``).
+Called by    drivers, for their tags; ``machines.machine`` for the decision to update; ``cli`` for hashes.
+Source       seed 004, hot update of instances; drivers.md B3, B4, B10 to B12.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+MANDATORY = (
+    "kubernetes.io/cluster/",
+    "kubernetes.io/role/",
+    "kubernetes-io-cluster-",
+    "kubernetes-io-role-",
+)
+"""Parts of the names of tags by which VMs are listed, collected, asked for and deleted."""
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class TagChanges:
+    """What is to be done to the tags of one object: set these, and take these off; ``refused`` stay as they
+    are although the class asks for something else, because the object is found by them."""
+
+    put: Mapping[str, str]
+    remove: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.remove)
+
+
+def digest(spec: Mapping[str, Any]) -> str:
+    """The SHA-256 of a providerSpec, in hexadecimal digits, whatever the order of its keys."""
+    return hashlib.sha256(_ENCODER.encode(spec)).hexdigest()
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The paths of all values that two providerSpecs do not share, sorted: the keys of objects, joined by
+    dots."""
+    return tuple(sorted(".".join(path) for path in _differences(before, after)))
+
+
+def fixed(paths: Iterable[str], hot: Sequence[str]) -> tuple[str, ...]:
+    """Those of these paths that no hot field covers: only another VM can have them."""
+    return tuple(each for each in paths if not any(_covers(field, each) for field in hot))
+
+
+def without(spec: Mapping[str, Any], hot: Sequence[str]) -> dict[str, Any]:
+    """A providerSpec without its hot fields. Objects that have nothing else go with them, so that it says the
+    same whether a class has hot fields or none."""
+    return _without(spec, hot, "")
+
+
+def class_hash(spec: Mapping[str, Any], hot: Sequence[str]) -> str:
+    """Sixteen digits for the name of a class: another one means that VMs must be made anew."""
+    return digest(without(spec, hot))[:16]
+
+
+def is_mandatory(tag: str) -> bool:
+    """Whether the cloud's objects are found by this tag: an update neither changes it nor takes it off."""
+    return any(part in tag for part in MANDATORY)
+
+
+def three_way(
+    last: Mapping[str, str] | None, wanted: Mapping[str, str], actual: Mapping[str, str]
+) -> TagChanges:
+    """What is to be done to an object's tags.
+
+    Args:
+        last: the tags that were applied last; None where that is not known: then none is taken off.
+        wanted: the tags that the class has now.
+        actual: the tags that the object has.
+    """
+    put = {key: value for key, value in wanted.items() if actual.get(key) != value}
+    remove = {key for key in last or {} if key not in wanted and key in actual}
+    refused = {key for key in put if is_mandatory(key) and key in actual} | set(filter(is_mandatory, remove))
+    return TagChanges(
+        put={key: value for key, value in put.items() if key not in refused},
+        remove=tuple(sorted(remove - refused)),
+        refused=tuple(sorted(refused)),
+    )
+
+
+def _differences(before: object, after: object, path: tuple[str, ...] = ()) -> Iterable[tuple[str, ...]]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in before.keys() | after.keys():
+            yield from _differences(before.get(key), after.get(key), (*path, key))
+    elif isinstance(before, Mapping) and before and after is None:
+        yield from _differences(before, {}, path)
+    elif isinstance(after, Mapping) and after and before is None:
+        yield from _differences({}, after, path)
+    elif not _same(before, after):
+        yield path
+
+
+def _same(before: object, after: object) -> bool:
+    """Equal as JSON: true is not 1. Null is as good as nothing at all."""
+    return before is after or _ENCODER.encode(before) == _ENCODER.encode(after)
+
+
+def _covers(field: str, path: str) -> bool:
+    return path == field or path.startswith(f"{field}.")
+
+
+def _without(spec: Mapping[str, Any], hot: Sequence[str], above: str) -> dict[str, Any]:
+    left: dict[str, Any] = {}
+    for key, value in spec.items():
+        path = f"{above}{key}"
+        parted = isinstance(value, Mapping) and any(each.startswith(f"{path}.") for each in hot)
+        kept = _without(value, hot, f"{path}.") if parted else value
+        if path not in hot and kept is not None and (kept or not parted):
+            left[key] = kept
+    return left
