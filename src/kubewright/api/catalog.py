@@ -15,6 +15,9 @@ from kubewright.api.bootstrap import crds as bootstrap_crds
 from kubewright.api.bootstrap import defaults as bootstrap_defaults
 from kubewright.api.bootstrap import validate as bootstrap_rules
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
+from kubewright.api.capacity import manifests as capacity
+from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE
+from kubewright.api.capacity.validate import reserve_warnings, validate_reserve
 from kubewright.api.cluster import crds as cluster_crds
 from kubewright.api.cluster import defaults, for_clusterctl, validate
 from kubewright.api.cluster.v1beta1 import (
@@ -59,6 +62,7 @@ DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
     "bootstrap": bootstrap_crds.DEFINITIONS,
     "infrastructure": infra_crds.DEFINITIONS,
     "controlplanes": controlplane_crds.DEFINITIONS,
+    "reserves": capacity.DEFINITIONS,
     CLUSTERCTL: for_clusterctl.DEFINITIONS,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
@@ -141,6 +145,7 @@ RULES: tuple[Rules[Any], ...] = (
         check=_checks(controlplane_rules.validate_user, controlplane_rules.validate_user_change),
     ),
     Rules(CONTROL_PLANE_RESTORE, check=_check(controlplane_rules.validate_restore)),
+    Rules(CAPACITY_RESERVE, check=_check(validate_reserve), warn=reserve_warnings),
     Rules(NESTED_CONTROL_PLANE_TEMPLATE, check=_check(controlplane_rules.validate_template)),
     *(
         Rules(each, check=_check(lambda component: controlplane_rules.validate_component(component.spec)))

@@ -181,6 +181,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     webhook_url: run_switches.WebhookUrl = "",
     webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
     restore_image: run_switches.RestoreImage = "",
+    placeholder_image: run_switches.PlaceholderImage = "",
     snapshot_folder: run_switches.SnapshotFolder = None,
     log_level: switches.Verbosity = "info",
 ) -> None:

@@ -28,6 +28,7 @@ import msgspec
 
 from kubewright.api.admission import Rules
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.capacity import manifests as capacity
 from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
@@ -333,7 +334,7 @@ class Embedded:
         """
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac):
+        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac, capacity):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():

@@ -14,6 +14,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.reserves.reconciler import ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.webhooks.certificates import Lifetimes
@@ -52,6 +53,7 @@ class Options:
     ``machine``         time-outs of machines; ``orphans``: when to look for VMs without a machine
     ``bootstrap``       tokens and keys of machines that join clusters
     ``infra``           times of the infrastructure of clusters
+    ``reserves``        what placeholders of reserved capacity run
     ``processes``       how components of nested control planes run as processes of this machine
     ``strict_running``  whether a Machine of Cluster API runs only while its Node is Ready
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
@@ -75,6 +77,7 @@ class Options:
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     bootstrap: BootstrapSettings = field(default_factory=BootstrapSettings)
     infra: InfraSettings = field(default_factory=InfraSettings)
+    reserves: ReserveSettings = field(default_factory=ReserveSettings)
     processes: ProcessOptions = field(default_factory=ProcessOptions)
     strict_running: bool = False
     grace: float = 40.0

@@ -31,6 +31,7 @@ from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
 from kubewright.pki.certificates import Identity
+from kubewright.reserves import world as reserves
 from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
@@ -53,6 +54,7 @@ def worlds(
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
         controlplanes.world(hosts, partial(_keeper, options), connect),
+        reserves.world(options.reserves),
     )
 
 

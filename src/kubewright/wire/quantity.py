@@ -73,3 +73,13 @@ def _with_thousands(value: int) -> str:
         if suffix == "E":
             break
     return f"{value}{suffix}"
+
+
+def written(amount: Decimal, like: str | float) -> str:
+    """An amount as a quantity in the manner of another one: with powers of 1024 where that has them."""
+    whole = int(amount)
+    if not str(like).endswith("i") or amount != whole or not whole:
+        return shown(str(amount))
+    found = [(suffix, size) for suffix, size in _TWOS.items() if whole % size == 0]
+    suffix, size = max(found, key=lambda each: each[1], default=("", 1))
+    return f"{whole // size}{suffix}"

@@ -122,15 +122,23 @@ async def test_halves_that_work_at_once_share_what_both_watch(assembly):
 @pytest.mark.parametrize(
     ("controllers", "names"),
     [
-        pytest.param(("*",), ["clusters", "bootstrap", "infra", "controlplanes"], id="by default"),
-        pytest.param(("clusters", "bootstrap", "infra", "controlplanes"), ["machines"], id="clusters alone"),
-        pytest.param(("*", "clusters", "bootstrap", "infra", "controlplanes"), [], id="everything"),
         pytest.param(
-            ("*", "clusters", "-machines"), ["bootstrap", "infra", "controlplanes"], id="switched off"
+            ("*",), ["clusters", "bootstrap", "infra", "controlplanes", "reserves"], id="by default"
+        ),
+        pytest.param(
+            ("clusters", "bootstrap", "infra", "controlplanes"), ["machines", "reserves"], id="clusters alone"
+        ),
+        pytest.param(
+            ("*", "clusters", "bootstrap", "infra", "controlplanes", "reserve"), [], id="everything"
+        ),
+        pytest.param(
+            ("*", "clusters", "-machines", "reserves"),
+            ["bootstrap", "infra", "controlplanes"],
+            id="switched off",
         ),
         pytest.param(
             ("*", "bootstrap", "infra", "controlplanes", "machineset"),
-            ["clusters"],
+            ["clusters", "reserves"],
             id="a part of a world runs",
         ),
     ],

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from kubewright.api.capacity.v1alpha1 import PLACEHOLDER_LABEL
 from kubewright.api.core import POD, NodeCondition
 from kubewright.base.delays import EVICTION, POLL, SOON
 from kubewright.nodes.drain.decide import FORCED_TRIES, PODS_PER_PASS, plan_pass
@@ -43,6 +45,12 @@ def pod(name, *, owner="ReplicaSet", mirror=False, claim=False, priority=0, leav
     return POD.from_plain({"metadata": metadata, "spec": {"priority": priority, "volumes": volumes}})
 
 
+def placeholder(name, **more):
+    found = pod(name, priority=-1, **more)
+    labelled = structs.replace(found.metadata, labels={PLACEHOLDER_LABEL: "reserve"})
+    return structs.replace(found, metadata=labelled)
+
+
 def drain(*pods, at=timedelta(), policy=LIMITED, force=False, refusals=None, **more):
     forced = replace(policy.force, requested=force, refusals=refusals or policy.force.refusals)
     return plan_pass(pods, replace(policy, force=forced), now=T0 + at, started=T0, **more)
@@ -68,6 +76,46 @@ FORCE_AT = [
     pytest.param(2, 85, 160, 180, id="while the third takes long, force is not told to have begun"),
     pytest.param(3, 170, 175, 200, id="after the last refusal the pod only rests"),
 ]
+
+
+class TestPlaceholders:
+    def test_they_are_deleted_at_once_while_workload_is_evicted(self):
+        plan = drain(pod("a"), placeholder("p"))
+        assert pods_of(plan) == (["a"], ["p"], [])
+        assert plan.because == "pods: 1 to evict, 1 to delete as placeholders"
+
+    def test_they_go_in_any_turn(self):
+        ordered = replace(GENTLE, order=lambda each: int(each.metadata.name == "p"))
+        assert pods_of(drain(pod("a", leaving=T0), placeholder("p"), policy=ordered)) == ([], ["p"], ["a"])
+        last = replace(GENTLE, order=lambda each: int(each.metadata.name == "a"))
+        assert pods_of(drain(pod("a"), placeholder("p"), policy=last)) == (["a"], ["p"], [])
+
+    @pytest.mark.parametrize(
+        ("stays", "tries"),
+        [
+            pytest.param(placeholder("p", leaving=T0), {}, id="one that is leaving"),
+            pytest.param(placeholder("p"), refused("p"), id="one whose deletion was refused"),
+            pytest.param(placeholder("p", leaving=T0 - HOUR), {}, id="one that does not end"),
+        ],
+    )
+    @pytest.mark.parametrize("policy", [LIMITED, GENTLE])
+    def test_none_holds_up_a_drain(self, stays, tries, policy):
+        plan = drain(stays, policy=policy, tries=tries)
+        assert (plan.done, plan.obstacles, plan.because) == (True, "", "no pods are left")
+        assert plan.known == {"uid-p"}  # what is known of its refusal is kept
+
+    def test_none_is_told_to_stay_when_the_time_is_up(self):
+        late = DrainPolicy(HOUR)
+        assert drain(pod("a"), placeholder("p"), at=HOUR, policy=late).because.startswith("1 pods stay ")
+        assert pods_of(drain(placeholder("p"), at=HOUR, policy=late)) == ([], ["p"], [])
+
+    def test_they_share_the_bound_of_a_pass(self):
+        plan = drain(*(placeholder(f"p{number:03}") for number in range(PODS_PER_PASS + 5)))
+        assert (len(plan.delete), plan.more, plan.wake) == (PODS_PER_PASS, True, POLL)
+
+    def test_a_forced_drain_deletes_them_with_all_others(self):
+        assert pods_of(drain(pod("a"), placeholder("p"), force=True)) == ([], ["a", "p"], [])
+        assert drain(placeholder("p"), force=True, tries=refused("p")).done
 
 
 class TestAsking:

@@ -23,6 +23,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.reserves.reconciler import PAUSE_IMAGE, ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.wire.gvk import Key
@@ -63,6 +64,7 @@ def run(typed: RunSwitches) -> None:
         profiling=mcm.profiling(typed.mcm),
         webhooks=webhooks(typed, config.own_namespace()),
         restore_image=typed.restore_image,
+        reserves=ReserveSettings(typed.placeholder_image or PAUSE_IMAGE),
         snapshot_folder=typed.snapshot_folder,
     )
     for told in mcm.unused(typed.mcm):

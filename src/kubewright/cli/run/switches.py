@@ -275,6 +275,15 @@ RestoreImage = Annotated[
 ]
 
 
+PlaceholderImage = Annotated[
+    str,
+    typer.Option(
+        help="The image of placeholders that keep room free; empty: the pause image of Kubernetes.",
+        metavar="IMAGE",
+    ),
+]
+
+
 SnapshotFolder = Annotated[
     Path | None,
     typer.Option(
@@ -318,6 +327,7 @@ class RunSwitches:
     webhook_url: str
     webhook_failure_policy: str
     restore_image: str
+    placeholder_image: str
     snapshot_folder: Path | None
     mcm: Mapping[str, str] = field(default_factory=dict)
 

@@ -12,6 +12,8 @@ Theory.      A drain is not a task that runs, but a decision made anew in each p
              forced     the policy says that force is due: every pod is deleted with no grace, and none is
                         awaited whose deletion the server has accepted
              timed out  the time has passed, and the policy does not force: the pods that remain stay
+             Placeholders of reserved capacity are no workload. They give way to any pod, so a drain deletes
+             them at once, in any turn, and awaits none whose deletion was answered, be it with a refusal.
 Invariants.  Pods that the policy skips are left alone. Of the others those of the lowest order have their
              turn. Where it wants them one by one, pods with a PersistentVolumeClaim leave one after
              another, highest priority first, each when the volumes of the one before have moved
@@ -28,6 +30,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from math import ceil
 
+from kubewright.api.capacity.v1alpha1 import PLACEHOLDER_LABEL
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
@@ -54,6 +57,7 @@ class _State(Enum):
     UNDER_WAY = "asked to leave just now"
     EVICT = "to evict"
     DELETE = "to delete after too many refusals"
+    GIVE_WAY = "to delete as placeholders"
     LEAVING = "leaving"
     OVERDUE = "leaving later than their grace allows"
     RESTING = "refused, to be tried again"
@@ -63,6 +67,7 @@ class _State(Enum):
 
 
 _ASKED = (_State.UNDER_WAY, _State.LEAVING, _State.OVERDUE)
+_ASKING = (_State.EVICT, _State.DELETE, _State.GIVE_WAY, *_ASKED)
 _WAITING = (*_ASKED, _State.RESTING, _State.QUEUED, _State.ENDING, _State.LATER)
 
 _States = Mapping[_State, Sequence[Pod]]
@@ -92,6 +97,8 @@ class _Drain:
     def state(self, pod: Pod) -> _State:
         """The state of a pod that leaves whatever the others do."""
         tried = self.tries.get(pod.metadata.uid)
+        if holds_a_place(pod):
+            return _State.UNDER_WAY if pod.metadata.uid in self.requests.uids else _State.GIVE_WAY
         if pod.metadata.deleting:
             return _State.OVERDUE if _ends(pod) + OVERDUE < self.now else _State.LEAVING
         if self.policy.order(pod) > self.turn:
@@ -132,24 +139,36 @@ def plan_pass(
         under_way: requests of earlier passes that have not ended.
     """
     tries, moving = tries or {}, awaited(trips or {}, policy, now)
-    here = [pod for pod in pods if not policy.skips(pod)]
+    left = [pod for pod in pods if not policy.skips(pod)]
+    here = [pod for pod in left if not _gave_way(pod, tries)]
+    workload = [pod for pod in here if not holds_a_place(pod)]
     deadline = None if policy.timeout is None else started + policy.timeout
     timed_out = deadline is not None and now >= deadline
     if reason := _force_reason(policy, conditions, now, timed_out=timed_out):
-        return _forced(here, tries, reason, under_way, now)
-    if timed_out and here:
-        because = f"{len(here)} pods stay until their node goes, because {_took_longer(policy)}"
-        return DrainPlan(done=True, because=because, known=uids(here))
-    turn = min(map(policy.order, here), default=0)
+        return replace(_forced(here, tries, reason, under_way, now), known=uids(left))
+    if timed_out and workload:
+        because = f"{len(workload)} pods stay until their node goes, because {_took_longer(policy)}"
+        return DrainPlan(done=True, because=because, known=uids(left))
+    turn = min(map(policy.order, workload), default=0)
     forced_from = [deadline] if deadline is not None and policy.force.at_timeout else []
     forced_from += [end for _, end in _sick(policy, conditions)]
     drain = _Drain(policy, now, tries, under_way, moving, turn, min(forced_from, default=None))
-    return replace(_gentle(drain, _states(here, drain), deadline), known=uids(here))
+    return replace(_gentle(drain, _states(here, drain), deadline), known=uids(left))
 
 
 def stateful(pod: Pod) -> bool:
     """Whether a pod uses a PersistentVolumeClaim."""
     return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
+
+
+def holds_a_place(pod: Pod) -> bool:
+    """Whether it is a placeholder of reserved capacity, and no workload."""
+    return PLACEHOLDER_LABEL in pod.metadata.labels
+
+
+def _gave_way(pod: Pod, tries: Tries) -> bool:
+    """Whether it is a placeholder whose deletion has been answered."""
+    return holds_a_place(pod) and (pod.metadata.deleting or pod.metadata.uid in tries)
 
 
 def _states(pods: Sequence[Pod], drain: _Drain) -> _States:
@@ -179,7 +198,8 @@ def _one_by_one(pods: Sequence[Pod], drain: _Drain) -> Iterator[tuple[Pod, _Stat
 
 def _gentle(drain: _Drain, states: _States, deadline: datetime | None) -> DrainPlan:
     """The plan where nothing forces the whole drain."""
-    delete = states[_State.DELETE][:PODS_PER_PASS]
+    deletable = [*states[_State.DELETE], *states[_State.GIVE_WAY]]
+    delete = deletable[:PODS_PER_PASS]
     evict = states[_State.EVICT][: PODS_PER_PASS - len(delete)]
     waiting = tuple(pod for state in _WAITING for pod in states[state])
     overdue = tuple(states[_State.OVERDUE])
@@ -194,7 +214,7 @@ def _gentle(drain: _Drain, states: _States, deadline: datetime | None) -> DrainP
         delete=tuple(delete),
         waiting=waiting,
         done=not (evict or delete or waiting),
-        more=len(states[_State.DELETE]) + len(states[_State.EVICT]) > PODS_PER_PASS,
+        more=len(deletable) + len(states[_State.EVICT]) > PODS_PER_PASS,
         wake=min(_wakes(drain, states, deadline), default=timedelta()),
         because=_because(states, drain.moving),
         held=group(refused),
@@ -211,7 +231,7 @@ def _wakes(drain: _Drain, states: _States, deadline: datetime | None) -> Iterato
         yield deadline - now
     for pod in states[_State.RESTING]:
         yield drain.tries[pod.metadata.uid].last + delays.EVICTION - now
-    if any(states[state] for state in (_State.EVICT, _State.DELETE, *_ASKED)) or drain.moving:
+    if any(states[state] for state in _ASKING) or drain.moving:
         yield policy.poll
     if states[_State.ENDING]:
         yield delays.EVICTION
@@ -260,7 +280,6 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str, requests: Requests, 
         more=len(delete) > PODS_PER_PASS,
         wake=delays.SOON if remaining else timedelta(),
         because=f"{count}, because {reason}{stay}",
-        known=uids(pods),
     )
 
 
