@@ -15,6 +15,7 @@ from typing import Any
 
 import monitoring
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.capacity import manifests as capacity
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.infra import rbac as infra_rbac
@@ -30,6 +31,7 @@ AS_THEY_ARE = (
     "monitoring/pod-monitor.yaml",
     "monitoring/dashboard.json",
 )
+CRD_OF_RESERVES = "crd.yaml"
 OF_CLUSTERS = ("clusters/providers.yaml", "clusters/webhooks.yaml")
 ROLES_OF_CLUSTERS: Iterable[Callable[[], Mapping[str, str]]] = (
     cluster_rbac.files,
@@ -41,12 +43,25 @@ ROLES_OF_CLUSTERS: Iterable[Callable[[], Mapping[str, str]]] = (
 
 
 def files() -> dict[str, str]:
-    """Text by name; what belongs to clusters has names that begin with ``clusters-``."""
+    """Text by name; what belongs to clusters or to reserves has names that begin with that."""
     roles = {f"clusters-{name}": text for each in ROLES_OF_CLUSTERS for name, text in each().items()}
     copies = {Path(each).name: (DEPLOY / each).read_text() for each in AS_THEY_ARE}
     more = {f"clusters-{Path(each).name}": (DEPLOY / each).read_text() for each in OF_CLUSTERS}
+    reserves = {
+        f"reserves-{name}": text for name, text in capacity.files().items() if name != CRD_OF_RESERVES
+    }
+    reserves["reserves-crd.yaml"] = HEADER + as_yaml(map(_kept, capacity.crds()))
     kept = {f"crd-{each['spec']['names']['plural']}.yaml": HEADER + as_yaml([_kept(each)]) for each in crds()}
-    return {**rbac.files(), **rbac.files_of_halves(), **monitoring.files(), **roles, **copies, **more, **kept}
+    return {
+        **rbac.files(),
+        **rbac.files_of_halves(),
+        **monitoring.files(),
+        **roles,
+        **copies,
+        **more,
+        **reserves,
+        **kept,
+    }
 
 
 def _kept(crd: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import merge_keys
 import monitoring
 import switches_page
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.capacity import manifests as capacity
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.infra import rbac as infra_rbac
@@ -75,6 +76,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
     Generated("deploy/clusters", infra_rbac.files, shared=True),
     Generated("deploy/clusters", controlplane_rbac.files, shared=True),
+    Generated("deploy/reserves", capacity.files, shared=True),
     Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("deploy/monitoring", monitoring.files, shared=True),

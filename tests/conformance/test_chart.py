@@ -26,6 +26,11 @@ SAME: Mapping[str, tuple[list[str], tuple[str, ...]]] = {
     "beside MCM, the half with sets": (["beside-mcm/sets"], ("--set", "half=sets")),
     "beside MCM, the half with machines": (["beside-mcm/machines"], (*DRIVER, "--set", "half=machines")),
     "clusters as well": (["clusters"], (*DRIVER, "--set", "clusters.enabled=true")),
+    "reserves": (["reserves"], (*DRIVER, "--set", "reserves.enabled=true")),
+    "reserves beside clusters": (
+        ["clusters", "reserves"],
+        (*DRIVER, "--set", "clusters.enabled=true,reserves.enabled=true"),
+    ),
     "a network policy": (["network-policy"], (*DRIVER, "--set", "networkPolicy.enabled=true")),
     "monitoring": (
         ["monitoring"],

@@ -160,7 +160,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     watch_filter: run_switches.WatchFilter = "",
     shard: run_switches.OfShard = "",
     strict_running: switches.StrictRunning = False,
-    controllers: run_switches.Controllers = "*",
+    controllers: run_switches.Controllers = None,
     driver: switches.DriverName = "",
     driver_option: switches.DriverOption = None,
     allow_simulated_nodes: run_switches.SimulatedNodes = False,
@@ -197,7 +197,8 @@ def crds(
     apis: Annotated[
         list[str] | None,
         typer.Argument(
-            help="machines, clusters, bootstrap, infrastructure, controlplanes, clusterctl; all by default.",
+            help="machines, clusters, bootstrap, infrastructure, controlplanes, reserves, clusterctl; all by "
+            "default.",
             metavar="[API]...",
         ),
     ] = None,

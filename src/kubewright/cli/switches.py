@@ -121,7 +121,8 @@ DriverOption = Annotated[
 Worlds = Annotated[
     str,
     typer.Option(
-        help="Only these APIs, with commas between: machines, clusters, bootstrap, infra, controlplanes. "
+        help="Only these APIs, with commas between: machines, clusters, bootstrap, infra, controlplanes, "
+        "reserves. "
         "With machines alone `kubectl get machines` means those of machine.sapcloud.io. Default: all.",
         metavar="LIST",
     ),

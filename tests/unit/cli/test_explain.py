@@ -55,7 +55,10 @@ def test_a_user_names_kind_and_name(text, name, kinds):
     ("text", "name", "said"),
     [
         pytest.param(
-            "pod", "a", "'pod' is no kind that can be explained; there are: cluster, ", id="another kind"
+            "pod",
+            "a",
+            "'pod' is no kind that can be explained; there are: capacityreserve, cluster, ",
+            id="another kind",
         ),
         pytest.param("machine", "", "which machine? Write machine NAME", id="no name"),
         pytest.param("machine/", "", "which machine? Write machine NAME", id="an empty name"),

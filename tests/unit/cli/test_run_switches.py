@@ -223,6 +223,23 @@ def test_a_file_gives_switches_and_the_command_line_goes_before_it(
 
 
 @pytest.mark.parametrize(
+    ("words", "file", "controllers"),
+    [
+        pytest.param([], "", [], id="not at all"),
+        pytest.param(["--controllers=*,a", "--controllers=b"], "", ["*,a", "b"], id="twice, as overlays do"),
+        pytest.param([], "controllers: '*,reserve'\n", ["*,reserve"], id="a text in a file"),
+        pytest.param([], "controllers: ['*', reserve]\n", ["*", "reserve"], id="a list in a file"),
+    ],
+)
+def test_controllers_may_be_named_in_several_places(
+    words: list[str], file: str, controllers: list[str], given: list[RunSwitches], tmp_path: Path
+) -> None:
+    (path := tmp_path / "run.yaml").write_text(file)
+    assert status_of("run", "--config", str(path), *words) == 0
+    assert [list(each.controllers or ()) for each in given] == [controllers]
+
+
+@pytest.mark.parametrize(
     ("content", "found"),
     [
         pytest.param(b"", {}, id="an empty file"),

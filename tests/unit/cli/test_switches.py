@@ -219,6 +219,7 @@ EVERY = [
     "bootstrap.cluster.x-k8s.io",
     "infrastructure.cluster.x-k8s.io",
     "controlplane.cluster.x-k8s.io",
+    "capacity.kubewright.dev",
     "clusterctl.cluster.x-k8s.io",
 ]
 

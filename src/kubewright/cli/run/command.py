@@ -49,7 +49,7 @@ def run(typed: RunSwitches) -> None:
         watch_filter=watch_filter(typed.watch_filter),
         shard=Shard.parsed(typed.shard) if typed.shard else WHOLE,
         strict_running=typed.strict_running,
-        controllers=tuple(typed.controllers.split(",")),
+        controllers=tuple(",".join(typed.controllers or ["*"]).split(",")),
         machine=mcm.settings(
             typed.mcm,
             MachineSettings(

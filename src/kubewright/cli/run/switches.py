@@ -107,7 +107,11 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         options = [each for each in context.command.params if each.name != "config"]
         names = {word.lstrip("-"): str(each.name) for each in options for word in each.opts}
-        context.default_map = config_file.load(path, names)
+        several = {each.name for each in options if getattr(each, "multiple", False)}
+        context.default_map = {
+            name: [value] if name in several and isinstance(value, str) else value
+            for name, value in config_file.load(path, names).items()
+        }
     return path
 
 
@@ -169,10 +173,10 @@ OfShard = Annotated[
     ),
 ]
 Controllers = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         help="Comma-separated names of controllers or of groups, as listed below; '*' for the usual ones, "
-        "'-name' to leave one out.",
+        "which run without it, '-name' to leave one out. May be repeated.",
         metavar="LIST",
     ),
 ]
@@ -306,7 +310,7 @@ class RunSwitches:
     watch_filter: str
     shard: str
     strict_running: bool
-    controllers: str
+    controllers: list[str] | None
     driver: str
     driver_option: list[str] | None
     allow_simulated_nodes: bool
