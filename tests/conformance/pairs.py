@@ -36,6 +36,8 @@ class Pair:
         for api, seen in zip(self.both, self.seen, strict=True):
             body = filled(copy.deepcopy(step.body), seen.get(step.key, {}))
             path = f"{api.at(step.plural, step.name, group=step.group)}{step.part}"
+            if step.wide:
+                path = path.replace(f"/namespaces/{api.namespace}", "", 1)
             answer = await api.call(step.method, path, body, query=step.query, content_type=step.content_type)
             answers.append(answer)
             if (
@@ -48,7 +50,7 @@ class Pair:
 
 
 class Step:
-    """One request, the same for both."""
+    """One request, the same for both. ``wide``: its kind has no namespace."""
 
     def __init__(self, method: str, kind: str, name: str = "", body: Any = None, **more: Any) -> None:
         self.method = method
@@ -56,6 +58,7 @@ class Step:
         self.name = name
         self.body = body
         self.part: str = more.get("part", "")
+        self.wide: bool = more.get("wide", False)
         self.query: dict[str, str] = more.get("query", {})
         self.content_type: str = more.get("content_type", "application/json")
         self.key = f"{kind}/{more.get('about', name)}"

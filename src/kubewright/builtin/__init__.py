@@ -186,9 +186,8 @@ def scheduler(
     informers: Informers, *, recorder: Recorder | None = None, metrics: Metrics | None = None
 ) -> Controller:
     """The scheduler alone: one worker, since each binding changes what is left for the next Pod."""
-    client = informers.client
-    placing = Scheduler(client, informers.get(NODE), informers.get(POD), recorder)
-    return placing.wire(Controller("scheduler", placing, client.clock, workers=1, metrics=metrics))
+    placing = Scheduler(informers, recorder)
+    return placing.wire(Controller("scheduler", placing, informers.client.clock, workers=1, metrics=metrics))
 
 
 def workloads(informers: Informers, recorder: Recorder, metrics: Metrics | None = None) -> list[Controller]:

@@ -150,7 +150,7 @@ def test_a_pod_may_not_go(wanted, found, because):
     ],
 )
 def test_the_message_about_a_pod_that_fits_nowhere_is_kube_schedulers(wanted, nodes, told):
-    assert place(wanted, nodes) == Placement("", told)
+    assert place(wanted, nodes).because == told
 
 
 def test_without_nodes_no_pod_is_bound():

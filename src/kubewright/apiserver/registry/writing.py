@@ -71,7 +71,7 @@ class Writing:
 
         Raises:
             AlreadyExists, NotFound (its namespace), Invalid, BadRequest, Forbidden (its namespace is ending,
-                its PriorityClass is missing).
+                its PriorityClass is missing or says otherwise, there is a default PriorityClass).
         """
         kind = target.kind
         obj = intake.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
@@ -92,6 +92,7 @@ class Writing:
         name = obj["metadata"]["name"]
         if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
+        self._admission.admit_class(target, obj)
         options.warnings += said + metadata.warnings(kind, obj["metadata"], None) + kind.warn(obj, None)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
@@ -172,6 +173,7 @@ class Writing:
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, subresource):
             raise refusals.invalid(kind.resource, target.name, causes)
+        self._admission.admit_class(target, new)
         options.warnings += metadata.warnings(kind, new["metadata"], old["metadata"]) + kind.warn(new, old)
         new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):

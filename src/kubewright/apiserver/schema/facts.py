@@ -36,7 +36,7 @@ ENUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "discovery.v1.EndpointSlice": {"addressType": ("FQDN", "IPv4", "IPv6")},
     "autoscaling.v2.MetricSpec": {"type": ("ContainerResource", "External", "Object", "Pods", "Resource")},
     "policy.v1.PodDisruptionBudgetSpec": {"unhealthyPodEvictionPolicy": ("AlwaysAllow", "IfHealthyBudget")},
-    "scheduling.v1.PriorityClass": {"preemptionPolicy": ("Never", "PreemptLowerPriority")},
+    "scheduling.v1.PriorityClass": {"preemptionPolicy": ("PreemptLowerPriority", "Never")},
 }
 
 _CONTAINER = {

@@ -3,10 +3,12 @@
 Theory.      ``FILTERS`` are applied to each node in the order of a kube-scheduler; the first that rejects it
              gives the reasons. Of the nodes that are left the one whose smallest share would be in use
              with the Pod is chosen; of equal ones the one with the fewest Pods, then the first by name.
-             A Pod that fits nowhere is told so in kube-scheduler's words, down to those about claims and
-             preemption, which are for the nodes that fewer Pods would help, and for the others.
+             Room that was promised to a Pod of the same or a higher priority (it is nominated for the
+             node, whose victims still end) counts as taken; the node that was promised to the Pod itself
+             goes before all others. A Pod that fits nowhere is told so in kube-scheduler's words, and
+             ``relieve`` says which Pods are to make room for it, or why none are.
 Source       kube-scheduler 1.36.3: the sentences, and in which order they are counted.
-Called by    ``reconciler``.
+Called by    ``reconciler``. Continues in ``preemption``.
 """
 
 from collections import Counter
@@ -22,6 +24,7 @@ from kubewright.builtin.scheduling.facts import (
     node_selector_terms,
     requests_of,
 )
+from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
 
 NO_NODES = "no nodes available to schedule pods"
@@ -30,6 +33,8 @@ TAINTED = "node(s) had untolerated taint(s)"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NO_USE = "Preemption is not helpful for scheduling"
+LEAST = 1e-6
+"""What is less than this of any resource is an error of floats."""
 REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
 RANKED = ("cpu", "memory")
 
@@ -39,11 +44,21 @@ NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
+class Nominee:
+    """A Pod without a node to which a node was promised, and what it requests."""
+
+    key: Key
+    priority: int
+    requests: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node, and the sum of what its Pods request."""
+    """A node, the sum of what its Pods request, and the Pods to which it was promised."""
 
     facts: NodeFacts
     used: Amounts = field(default_factory=dict)
+    nominees: Sequence[Nominee] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +69,42 @@ class PendingPod:
     requests: Amounts
     terms: Sequence[tuple[Selector, Selector]]
 
+    @property
+    def key(self) -> Key:
+        return Key(self.pod.metadata.namespace, self.pod.metadata.name)
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A Pod on a node, as one that may have to go. ``started``: in seconds; infinite before it runs.
+    ``leaves``: it is being deleted; ``preempted``: because a scheduler wants its place."""
+
+    key: Key
+    uid: str = ""
+    priority: int = 0
+    requests: Amounts = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    started: float = float("inf")
+    leaves: bool = False
+    preempted: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node for a Pod; if there is none, ``node`` is empty and ``because`` says why."""
+    """The node for a Pod; if there is none, ``node`` is empty and ``because`` says why.
+
+    ``nominated`` is the node that is promised to it, where ``victims`` make room; empty: none is; None: what
+    was promised before stays.
+    """
 
     node: str = ""
     because: str = ""
+    nominated: str | None = ""
+    victims: tuple[Resident, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +115,84 @@ class Rejection:
     lasting: bool = True
 
 
-def place(pod: PodSlice, nodes: Iterable[NodeInfo]) -> Placement:
-    """The node for a Pod."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that a Pod may not go to, and why."""
+
+    node: NodeInfo
+    why: Rejection
+
+
+Refused = Mapping[str, Refusal]
+"""All nodes, by name, in the order in which they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What is done for a Pod that fits nowhere: a node with victims, or ``told``, why there is none."""
+
+    nominated: str | None = ""
+    told: str = ""
+    victims: tuple[Resident, ...] = ()
+
+
+Relieve = Callable[[PendingPod, Refused], Relief]
+
+
+def no_victims(_pending: PendingPod, refused: Refused) -> Relief:
+    """Where no Pod has a lower priority."""
+    helped = Counter(NO_USE if each.why.lasting else NO_VICTIMS for each in refused.values())
+    return Relief("", f"preemption: {counted(len(refused), helped)}")
+
+
+def place(pod: PodSlice, nodes: Iterable[NodeInfo], relieve: Relieve = no_victims) -> Placement:
+    """The node for a Pod, or what is done about it that there is none."""
     pending = PendingPod(pod, requests_of(pod), node_selector_terms(pod))
-    rejected: list[Rejection] = []
+    promised = pod.status.nominated_node_name
+    refused: dict[str, Refusal] = {}
     best: tuple[float, float, str] | None = None
     for node in nodes:
         if (wrong := rejection(pending, node)) is not None:
-            rejected.append(wrong)
+            refused[node.facts.name] = Refusal(node, wrong)
+        elif node.facts.name == promised:
+            return Placement(promised)
         else:
             rank = _rank(pending, node)
             best = rank if best is None else min(best, rank)
     if best is not None:
         return Placement(best[2])
-    return Placement("", _unschedulable(rejected, preempts=pod.spec.preemption_policy != "Never"))
+    if not refused:
+        return Placement("", NO_NODES)
+    never = pod.spec.preemption_policy == "Never"
+    relief = Relief(None, NEVER) if never else relieve(pending, refused)
+    filtered = Counter(reason for each in refused.values() for reason in each.why.reasons)
+    because = counted(len(refused), filtered)
+    if not relief.victims:
+        because = f"{because} {NO_CLAIMS}, {relief.told}"
+    return Placement("", because, relief.nominated, relief.victims)
 
 
-def _unschedulable(rejected: Sequence[Rejection], *, preempts: bool) -> str:
-    """The message about a Pod that all nodes have rejected."""
-    if not rejected:
-        return NO_NODES
-    filtered = Counter(reason for each in rejected for reason in each.reasons)
-    helped = Counter(NO_USE if each.lasting else NO_VICTIMS for each in rejected)
-    told = f"preemption: {_counted(len(rejected), helped)}" if preempts else NEVER
-    return f"{_counted(len(rejected), filtered)} {NO_CLAIMS}, {told}"
-
-
-def _counted(nodes: int, reasons: Counter[str]) -> str:
+def counted(nodes: int, reasons: Counter[str]) -> str:
     """``0/3 nodes are available: 1 this, 2 that.``, sorted as texts: 10 comes before 2."""
     each = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"0/{nodes} nodes are available: {', '.join(each)}."
 
 
 def rejection(pending: PendingPod, node: NodeInfo) -> Rejection | None:
-    """Why the Pod may not go to this node; None when it may."""
+    """Why the Pod may not go to this node; None when it may. What was promised to others counts."""
+    if node.nominees:
+        node = NodeInfo(node.facts, _with_nominees(pending, node))
     return next((wrong for each in FILTERS if (wrong := each(pending, node)) is not None), None)
+
+
+def _with_nominees(pending: PendingPod, node: NodeInfo) -> Amounts:
+    """What is used or promised to Pods that this one yields to. It may take what others are promised."""
+    used = dict(node.used)
+    for each in node.nominees:
+        if each.priority >= pending.priority and each.key != pending.key:
+            for name, number in each.requests.items():
+                used[name] = used.get(name, 0.0) + number
+    return used
 
 
 def _cordon(pending: PendingPod, node: NodeInfo) -> Rejection | None:
@@ -139,7 +226,7 @@ def _resources(pending: PendingPod, node: NodeInfo) -> Rejection | None:
     reasons, lasting = [], False
     for name, wanted in pending.requests.items():
         limit = node.facts.allocatable.get(name, float("inf") if name == PODS else 0.0)
-        if wanted > 0 and node.used.get(name, 0.0) + wanted > limit:
+        if wanted > 0 and node.used.get(name, 0.0) + wanted > limit + LEAST:
             reasons.append("Too many pods" if name == PODS else f"Insufficient {name}")
             lasting |= name != PODS and wanted > limit
     return Rejection(tuple(reasons), lasting) if reasons else None

@@ -24,6 +24,9 @@ from kubewright.wire.selectors import EVERYTHING, NOTHING, Selector
 SCHEDULER = "default-scheduler"
 """The ``schedulerName`` of the Pods that this scheduler binds."""
 
+DISRUPTED, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
+"""The condition of a Pod that has to make room, and its reason."""
+
 PODS = "pods"
 FINISHED = ("Succeeded", "Failed")
 NEVER_READY = ("False", "Unknown")
@@ -61,6 +64,7 @@ class _Container(_Part, frozen=True):
 class _Spec(_Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = SCHEDULER
+    priority: int = 0
     preemption_policy: str = ""
     scheduling_gates: tuple[Json, ...] = ()
     node_selector: Mapping[str, str] = member(default_factory=dict)
@@ -70,8 +74,17 @@ class _Spec(_Part, frozen=True):
     init_containers: tuple[_Container, ...] = ()
 
 
+class _Condition(_Part, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class _Status(_Part, frozen=True):
     phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str = ""
+    conditions: tuple[_Condition, ...] = ()
 
 
 class PodSlice(_Part, frozen=True):
@@ -87,6 +100,13 @@ class PodSlice(_Part, frozen=True):
         spec = self.spec
         ours = spec.scheduler_name == SCHEDULER and not spec.scheduling_gates
         return ours and not (spec.node_name or self.metadata.deleting or self.status.phase in FINISHED)
+
+    @property
+    def preempted(self) -> bool:
+        """It ends because a scheduler wants its place for another Pod."""
+        found = next((each for each in self.status.conditions if each.type == DISRUPTED), None)
+        ours = found is not None and (found.status, found.reason) == ("True", PREEMPTED)
+        return ours and self.metadata.deleting
 
 
 _decoder = msgspec.json.Decoder(PodSlice)

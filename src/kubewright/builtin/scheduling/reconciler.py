@@ -4,34 +4,56 @@ Theory.      One worker binds one Pod after the other: a binding counts from the
              the next Pod sees what is left, and two Pods never get the same last place. A
              Pod for which no node fits gets a condition and an event, and is tried
              again when a node changes or a Pod is deleted.
+             The queue hands out Pods by time. One of a higher priority that waits for its turn goes first: it
+             has the pass, and the Pod whose turn it was lines up again.
+             If Pods of lower priorities can make room, the node is promised to the Pod in its status, so that
+             none of the same or a lower priority takes the room; then its victims are deleted, with their
+             grace. When they are gone the Pod is tried again like any other.
 Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A Pod is bound to known
-             nodes only. After a refused binding the decision is made anew: the server decides.
-Frugal.      At rest nothing is asked, and a heartbeat wakes nothing. A Pod costs one request.
+             nodes only. After a refused binding the decision is made anew: the server decides. No victim is
+             deleted before the promise is written, so whatever ends this process, the next one goes on with
+             it.
+Frugal.      At rest nothing is asked, and a heartbeat wakes nothing. A Pod costs one request. Where all Pods
+             have one priority, victims are not looked for, and no Pod is read for it.
 Called by    ``controllers`` of ``builtin``.
+Continues    in ``decide`` and ``preemption``; ``rooms`` keeps who is where.
 Source       kube-scheduler: condition, reasons, events.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from kubewright.api.conditions import condition_of
-from kubewright.api.core import POD, Node, Pod
+from kubewright.api.core import NODE, PDB, POD, Node, Pod, PodDisruptionBudget
 from kubewright.base import delays
 from kubewright.base.clock import rfc3339
-from kubewright.builtin.scheduling.decide import NodeInfo, Placement, place
+from kubewright.builtin.scheduling.decide import (
+    NodeInfo,
+    PendingPod,
+    Placement,
+    Refused,
+    Relief,
+    Relieve,
+    Resident,
+    no_victims,
+    place,
+)
 from kubewright.builtin.scheduling.facts import (
+    DISRUPTED,
     FINISHED,
+    PREEMPTED,
     SCHEDULER,
-    Amounts,
     NodeFacts,
+    PodSlice,
     node_facts,
     read_pod,
-    requests_of,
 )
-from kubewright.kube.client import Client
+from kubewright.builtin.scheduling.preemption import Budget, budget_of, relieve
+from kubewright.builtin.scheduling.rooms import Line, Rooms, resident
 from kubewright.kube.informer import Change, Informer
+from kubewright.kube.informers import Informers
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder, Recorder
@@ -42,27 +64,20 @@ from kubewright.wire.http import STRATEGIC_PATCH
 
 
 class Scheduler:
-    """Reconciles Pods that have no node. Subscribes to both informers."""
+    """Reconciles Pods that have no node. Subscribes to the informers of nodes and Pods."""
 
-    def __init__(
-        self,
-        client: Client,
-        nodes: Informer[Node],
-        pods: Informer[Pod],
-        recorder: Recorder | None = None,
-    ) -> None:
-        self._client = client
-        self._nodes = nodes
-        self._pods = pods
+    def __init__(self, informers: Informers, recorder: Recorder | None = None) -> None:
+        self._client = informers.client
+        self._nodes: Informer[Node] = informers.get(NODE)
+        self._pods: Informer[Pod] = informers.get(POD)
+        self._budgets: Informer[PodDisruptionBudget] = informers.get(PDB)
         self._recorder: EventRecorder | None = recorder.of(SCHEDULER) if recorder else None
         self._facts: dict[str, NodeFacts] = {}
-        self._used: dict[str, dict[str, float]] = {}
-        self._placed: dict[Key, tuple[str, str, Amounts]] = {}
-        """Pods on nodes, bound or about to be: uid, node, and what they ask for."""
-        self._waiting: dict[Key, None] = {}
+        self._rooms = Rooms()
+        self._line = Line()
         self._wake: Controller | None = None
-        nodes.subscribe(self._node_changed)  # calls it at once for what the cache holds
-        pods.subscribe(self._pod_changed)
+        self._nodes.subscribe(self._node_changed)  # calls it at once for what the cache holds
+        self._pods.subscribe(self._pod_changed)
 
     def wire(self, controller: Controller) -> Controller:
         """Let Pods without a node, and changes that may help them, wake ``controller``."""
@@ -70,59 +85,136 @@ class Scheduler:
         return controller.watches(self._pods, self._ours)
 
     def _ours(self, change: Change[Pod]) -> Iterable[Key]:
-        return (change.key,) if change.key in self._waiting else ()
+        return (change.key,) if self._line.asks(change.key) else ()
 
     async def reconcile(self, key: Key) -> Result:
-        """Bind one Pod, or write why it cannot be bound."""
+        """Bind the Pod whose turn it is, or one that is more urgent; or write why it cannot be bound."""
+        urgent = self._line.before(key)
+        if urgent is not None and self._wake is not None:
+            self._wake.enqueue(key, f"pod {urgent} goes first")
+            await self._schedule(urgent)
+            return Result.done()
+        return await self._schedule(key)
+
+    async def _schedule(self, key: Key) -> Result:
         header = self._pods.header(key)
-        if header is None or key not in self._waiting or key in self._placed:
+        if not self._line.begins(key) or header is None or self._rooms.has(key):
             return Result.done()
         pod = read_pod(header.data)
-        found = place(pod, (NodeInfo(each, self._used.get(each.name, {})) for each in self._facts.values()))
+        found = place(pod, self._infos(), self._relieve(pod))
         try:
             if found.node:
-                await self._bind(key, pod.metadata.uid, found.node, requests_of(pod))
+                await self._bind(key, pod, found.node)
             else:
-                await self._report_unschedulable(key, pod.metadata.uid, found)
+                await self._report_unschedulable(key, pod, found)
+                await self._make_room(key, pod, found)
         except (NotFound, Conflict):
             # It is gone, or has a node by now, which the watch will show; or the server was busy.
+            self._line.failed(key)
             return Result.later(delays.SOON)
+        except BaseException:
+            self._line.failed(key)
+            raise
         return Result.done()
 
-    async def _bind(self, key: Key, uid: str, node: str, amounts: Amounts) -> None:
+    def _infos(self) -> Iterable[NodeInfo]:
+        rooms = self._rooms
+        return (
+            NodeInfo(each, rooms.used(each.name), rooms.nominees(each.name)) for each in self._facts.values()
+        )
+
+    async def _bind(self, key: Key, pod: PodSlice, node: str) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = POD.resource.path(key.namespace, key.name, "binding")
-        self._put(key, uid, node, amounts)
+        self._rooms.put(key, pod, node)
         try:
             await self._client.send(self._client.request("POST", path, msgspec.json.encode(body)))
         except BaseException:
-            self._take(key)
+            self._rooms.take(key)
+            self._rooms.promise(key, pod)
             raise
         self._event(key, "Scheduled", f"Successfully assigned {key} to {node}")
+        if pod.status.nominated_node_name not in ("", node):
+            self._look_again(f"pod {key} left the room that was promised to it")
 
-    async def _report_unschedulable(self, key: Key, uid: str, found: Placement) -> None:
-        pod = self._pods.get(key)
-        known = condition_of(pod.status.conditions, "PodScheduled") if pod else None
-        if known is not None and known.message == found.because:
+    async def _report_unschedulable(self, key: Key, pod: PodSlice, found: Placement) -> None:
+        seen, promised = self._pods.get(key), pod.status.nominated_node_name
+        known = condition_of(seen.status.conditions, "PodScheduled") if seen else None
+        promises = (
+            {} if found.nominated in (None, promised) else {"nominatedNodeName": found.nominated or None}
+        )
+        if known is not None and known.message == found.because and not promises:
             return
-        now = rfc3339(self._client.clock.now())
         verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        condition: dict[str, Any] = {**verdict, "message": found.because, "lastTransitionTime": now}
-        if pod is not None and pod.metadata.generation:
-            condition["observedGeneration"] = pod.metadata.generation
-        patch = with_uid({"status": {"conditions": [condition]}}, uid)
-        await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
+        status = {**promises, "conditions": [self._condition(seen, **verdict, message=found.because)]}
+        await self._patch(key, pod.metadata.uid, status)
         self._event(key, "FailedScheduling", found.because, warning=True)
+
+    def _condition(self, seen: Pod | None, **members: str) -> dict[str, Any]:
+        condition: dict[str, Any] = {**members, "lastTransitionTime": rfc3339(self._client.clock.now())}
+        if seen is not None and seen.metadata.generation:
+            condition["observedGeneration"] = seen.metadata.generation
+        return condition
+
+    async def _patch(self, key: Key, uid: str, status: dict[str, Any]) -> None:
+        patch = with_uid({"status": status}, uid)
+        await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
 
     def _event(self, key: Key, reason: str, message: str, *, warning: bool = False) -> None:
         pod = self._pods.get(key)
         if self._recorder is not None and pod is not None:
             self._recorder.event(pod, reason, message, warning=warning)
+
+    # ------------------------------------------------------------ preemption
+
+    def _relieve(self, pod: PodSlice) -> Relieve:
+        lowest = self._rooms.lowest
+        if lowest is None or lowest >= pod.spec.priority:
+            return no_victims
+        return self._look_for_victims
+
+    def _look_for_victims(self, pending: PendingPod, refused: Refused) -> Relief:
+        return relieve(
+            pending, refused, lambda node: self._lower(node, pending.priority), self._all_budgets()
+        )
+
+    def _lower(self, node: str, priority: int) -> Sequence[Resident]:
+        """The Pods of a node with a lower priority; no others are read."""
+        headers = (self._pods.header(key) for key in self._rooms.below(node, priority))
+        return [resident(read_pod(each.data)) for each in headers if each is not None]
+
+    def _all_budgets(self) -> Sequence[Budget]:
+        found = (self._budgets.part(header.key) for header in self._budgets.headers())
+        read = (budget_of(each) for each in found if each is not None)
+        return [each for each in read if each is not None]
+
+    async def _make_room(self, key: Key, pod: PodSlice, found: Placement) -> None:
+        """Delete the victims, and take back what was promised to Pods of lower priorities there."""
+        if not found.victims or not found.nominated:
+            return
+        for other in self._rooms.nominees(found.nominated):
+            if other.priority < pod.spec.priority and (header := self._pods.header(other.key)) is not None:
+                await self._patch(other.key, header.uid, {"nominatedNodeName": None})
+        for victim in found.victims:
+            if not victim.leaves:
+                await self._evict(victim, pod, found.nominated)
+
+    async def _evict(self, victim: Resident, pod: PodSlice, node: str) -> None:
+        seen = self._pods.part(victim.key)
+        why = f"{SCHEDULER}: preempting to accommodate a higher priority pod"
+        condition = self._condition(seen, type=DISRUPTED, status="True", reason=PREEMPTED, message=why)
+        try:
+            await self._patch(victim.key, victim.uid, {"conditions": [condition]})
+            await self._client.delete(POD, victim.key, uid=victim.uid)
+        except (NotFound, Conflict):
+            return  # it is gone already, and its room with it
+        if self._recorder is not None and seen is not None:
+            self._recorder.event(seen, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {node}")
 
     # ------------------------------------------------------------ what is known
 
@@ -137,40 +229,30 @@ class Scheduler:
             self._look_again(f"node {name} changed")
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        key = change.key
+        key, rooms = change.key, self._rooms
         pod = None if change.new is None else read_pod(change.new.data)
-        placed = self._placed.get(key)
-        if placed is not None and (pod is None or pod.metadata.uid != placed[0]):
-            self._take(key)
+        if (uid := rooms.has(key)) and (pod is None or pod.metadata.uid != uid):
+            rooms.take(key)
         if pod is None or not pod.waits:
-            self._waiting.pop(key, None)
+            self._line.leaves(key)
+            released = rooms.break_promise(key) and not (pod and pod.spec.node_name)
         else:
-            self._waiting[key] = None
-        if pod is None:
-            self._look_again(f"pod {key} gone")
-        elif pod.status.phase in FINISHED:
-            self._take(key)
-        elif pod.spec.node_name:
-            self._put(key, pod.metadata.uid, pod.spec.node_name, requests_of(pod))
-
-    def _put(self, key: Key, uid: str, node: str, amounts: Amounts) -> None:
-        self._take(key)
-        self._placed[key] = (uid, node, amounts)
-        used = self._used.setdefault(node, {})
-        for name, number in amounts.items():
-            used[name] = used.get(name, 0.0) + number
-
-    def _take(self, key: Key) -> None:
-        if (placed := self._placed.pop(key, None)) is None:
-            return
-        _, node, amounts = placed
-        used = self._used[node]
-        for name, number in amounts.items():
-            used[name] -= number
-        if used.get("pods", 0.0) <= 0:
-            del self._used[node]
+            self._line.joins(key, pod.spec.priority, changed=_respecified(change, pod))
+            released = rooms.promise(key, pod)
+        finished = pod is not None and pod.status.phase in FINISHED
+        if finished:
+            released |= rooms.take(key)
+        elif pod is not None and pod.spec.node_name:
+            rooms.put(key, pod, pod.spec.node_name)
+        if pod is None or released:
+            self._look_again(f"pod {key} gone" if pod is None else f"pod {key} needs its room no more")
 
     def _look_again(self, why: str) -> None:
         if self._wake is not None:
-            for key in self._waiting:
+            for key in self._line.again():
                 self._wake.enqueue(key, why, after=delays.GATHER)
+
+
+def _respecified(change: Change[Pod], pod: PodSlice) -> bool:
+    """Whether more of a Pod has changed than its status, most of which its scheduler writes."""
+    return change.old is None or read_pod(change.old.data).spec != pod.spec

@@ -147,6 +147,24 @@ def _runtime_class(new: Object, old: Object | None) -> Iterator[Cause]:
         yield from (invalid("handler", handler, words) for words in naming.dns_label(handler))
 
 
+def _priority_class(new: Object, old: Object | None) -> Iterator[Cause]:
+    """The names of the system are its own, and so are priorities above those of users."""
+    name, value, default = at(new, "metadata.name", ""), new.get("value", 0), new.get("globalDefault", False)
+    if old is not None:
+        return
+    if name.startswith(_SYSTEM):
+        words = f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: "
+        if name not in SYSTEM_CLASSES:
+            yield forbidden("metadata.name", f"{words}{name} is not a known system priority class")
+        elif value != SYSTEM_CLASSES[name]:
+            said = f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+            yield forbidden("metadata.name", f"{words}{said}")
+        elif default:
+            yield forbidden("metadata.name", f"{words}globalDefault of {name} PriorityClass must be false")
+    elif value > _MOST_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_MOST_PRIORITY}")
+
+
 def _revision_data(new: Object, _old: Object | None) -> Iterator[Cause]:
     if new.get("data") is None:
         yield required("data", "data is mandatory")
@@ -165,6 +183,10 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 _NODE = 'node updates may not change {} except from "" to valid'
 _COUNTS = ("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
 _TASK = ("OnFailure", "Never")
+_SYSTEM = "system-"
+_MOST_PRIORITY = 1_000_000_000
+SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""The PriorityClasses that every cluster has, with their values."""
 
 _RULES: Mapping[str, tuple[Rule, ...]] = {
     "core.v1.ConfigMap": (
@@ -217,7 +239,8 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "rbac.v1.Role": (_policy_rules,),
     "rbac.v1.RoleBinding": (_role_ref,),
     "scheduling.v1.PriorityClass": (
-        forbid_change("value", words="may not be changed in an update."), immutable("preemptionPolicy"),
+        _priority_class, forbid_change("value", words="may not be changed in an update."),
+        immutable("preemptionPolicy"),
     ),
     "storage.v1.StorageClass": (
         forbid_change(

@@ -124,7 +124,7 @@ ROWS: tuple[Row, ...] = (
     Row("resource.v1.ResourceClaim", "resourceclaims", status=True),
     Row("resource.v1.ResourceClaimTemplate", "resourceclaimtemplates"),
     Row("resource.v1.ResourceSlice", "resourceslices", namespaced=False, generation=True),
-    Row("scheduling.v1.PriorityClass", "priorityclasses", ("pc",), namespaced=False, generation=True),
+    Row("scheduling.v1.PriorityClass", "priorityclasses", ("pc",), namespaced=False),
     Row("storage.v1.CSIDriver", "csidrivers", namespaced=False),
     Row("storage.v1.CSINode", "csinodes", namespaced=False),
     Row("storage.v1.CSIStorageCapacity", "csistoragecapacities"),

@@ -18,6 +18,7 @@ Spec = dict[str, Any]
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _COMPUTE = ("cpu", "memory")
+_COMPUTED = ("priority", "preemptionPolicy")
 
 
 def spec_defaults(spec: Spec) -> Spec:
@@ -66,6 +67,13 @@ def created(pod: Object) -> Object:
         **({"serviceAccount": account, "serviceAccountName": account} if account else {}),
     }
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
+
+
+def with_same_priority(new: Object, old: Object | None) -> Object:
+    """An update of a pod that leaves out what the server computed of its priority keeps it."""
+    before, spec = (old or {}).get("spec") or {}, new.get("spec") or {}
+    kept = {name: before[name] for name in _COMPUTED if name in before and spec.get(name) is None}
+    return {**new, "spec": {**spec, **kept}} if kept else new
 
 
 def with_default_tolerations(pod: Object) -> Object:

@@ -157,6 +157,16 @@ def _lease(lease: Object) -> Object:
     return {**lease, "spec": {name: value for name, value in spec.items() if name not in _COORDINATED}}
 
 
+def _first_generation(obj: Object) -> Object:
+    """A generation that stays what it is: nothing that counts can be changed."""
+    return {**obj, "metadata": {**obj["metadata"], "generation": 1}}
+
+
+def _no_default(obj: Object) -> Object:
+    """A PriorityClass is the default, or says nothing of it."""
+    return obj if obj.get("globalDefault") else {k: v for k, v in obj.items() if k != "globalDefault"}
+
+
 def _template(*path: str) -> Prepare:
     return on_every_write(pods.in_template("spec", *path))
 
@@ -166,6 +176,7 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     "core.v1.Namespace": (on_create(_namespace), on_every_write(_namespace_label)),
     "core.v1.Pod": (
         on_create(pods.created),
+        pods.with_same_priority,
         on_every_write(pods.in_template()),
         on_every_write(pods.with_default_tolerations),
     ),
@@ -211,6 +222,7 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
         on_create(stored.with_status({})),
     ),
     "resource.v1.ResourceClaimTemplate": (on_every_write(stored.device_requests("spec", "spec")),),
+    "scheduling.v1.PriorityClass": (on_create(_first_generation), on_every_write(_no_default)),
     "rbac.v1.ClusterRoleBinding": (on_every_write(_binding),),
     "rbac.v1.RoleBinding": (on_every_write(_binding),),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
@@ -251,6 +263,7 @@ _SPECS = frozenset(
     ("coordination.v1.Lease", "core.v1.Node", "core.v1.ResourceQuota", "policy.v1.PodDisruptionBudget")
 )
 """Kinds that may be made without a spec, and have an empty one then."""
+_NUMBERS: Mapping[str, Object] = {"scheduling.v1.PriorityClass": {"value": 0}}
 
 
 def zeros_of(definition: str) -> Object:
@@ -259,7 +272,7 @@ def zeros_of(definition: str) -> Object:
     Clients read them without asking whether they are there; ``kubectl -o jsonpath`` prints nothing for one
     that is not.
     """
-    spec: Object = {"spec": {}} if definition in _SPECS else {}
+    spec: Object = {"spec": {}} if definition in _SPECS else _NUMBERS.get(definition, {})
     return {**spec, "status": _STATUSES[definition]} if definition in _STATUSES else spec
 
 

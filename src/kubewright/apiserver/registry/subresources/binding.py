@@ -49,7 +49,8 @@ def binding(sent: Any, name: str, now: datetime) -> Callable[[Object], Object]:
             "lastProbeTime": None,
             "lastTransitionTime": rfc3339(now),
         }
-        status = pod.get("status") or {}
+        status = {**(pod.get("status") or {})}
+        status.pop("nominatedNodeName", None)  # what was promised is kept
         return {
             **pod,
             "spec": {**pod["spec"], "nodeName": node_name},
