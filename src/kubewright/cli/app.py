@@ -11,6 +11,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
+from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
@@ -230,6 +231,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
 app.add_typer(driver, name="driver")
 app.add_typer(vm, name="vm")
+app.add_typer(local, name="local")
 
 
 @cluster.command()
