@@ -32,7 +32,7 @@ from kubewright.wire import goyaml
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.3
 WRITES = 5
 """How often a Deployment is looked at again that changes while we patch it."""
 FILE_BYTES = 4 * 1024 * 1024
@@ -122,10 +122,10 @@ async def restored(
     would = "would " if dry_run else ""
     for each in record.files:
         step = plan.undone(each, _content(Path(each.path)))
-        if step is not None:
-            say(f"{would}{step}")
         if step is not None and not step.stays and not dry_run:
             _put(step.path, step.content, each.mode)
+        if step is not None:
+            say(f"{would}{step}")
     if dry_run:
         return
     _remove(record.folders, here / plan.RECORD)

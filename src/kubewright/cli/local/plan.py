@@ -133,7 +133,7 @@ def settled(options: Options, exists: Mapping[Path, bool]) -> Settled:
     if gardener and options.seed and options.control:
         raise InvalidInput("-d and -c name the control cluster twice; leave one out")
     namespace = options.namespace or f"shoot--{options.project}--{options.target}"
-    names = [options.project, options.seed, namespace, options.target if gardener else ""]
+    names = [options.project, options.seed, options.target if gardener else "", namespace]
     if wrong := next((each for each in names if each and not DNS_LABEL.fullmatch(each)), ""):
         raise InvalidInput(f"{wrong!r} is not a name in Kubernetes: lower-case letters, digits and '-'")
     if not PLAIN_WORD.fullmatch(options.machine_class):
