@@ -113,6 +113,7 @@ Manager = Annotated[
         "--deployment", help="The manager's Deployment; '' where the cluster has none.", metavar="NAME"
     ),
 ]
+Timeout = Annotated[str, typer.Option(help="How long to wait for the manager's end.", metavar="DURATION")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
@@ -131,9 +132,7 @@ def setup(  # noqa: PLR0913 -- each is a switch of the command line
     control_kubeconfig: Control = None,
     machine_class: Class = "",
     deployment: Manager = DEPLOYMENT,
-    timeout: Annotated[
-        str, typer.Option(help="How long to wait for the manager's end.", metavar="DURATION")
-    ] = "2m",
+    timeout: Timeout = "2m",
     dry_run: DryRun = False,
 ) -> None:
     """Take over: write kubeconfigs and .env into this project, and scale the manager in the cluster to 0."""
@@ -141,8 +140,8 @@ def setup(  # noqa: PLR0913 -- each is a switch of the command line
 
     log_at("error")
     options = plan.Options(
-        here=Path.cwd(),
-        folder=kubeconfig_path,
+        Path.cwd(),
+        kubeconfig_path,
         other=provider_project,
         provider=provider,
         project=project,
@@ -156,8 +155,7 @@ def setup(  # noqa: PLR0913 -- each is a switch of the command line
         machine_class=machine_class,
         deployment=deployment,
     )
-    seconds = duration("--timeout", timeout).total_seconds()
-    if not command.set_up(options, seconds, dry_run=dry_run):
+    if not command.set_up(options, duration("--timeout", timeout).total_seconds(), dry_run=dry_run):
         raise typer.Exit(1)
 
 
