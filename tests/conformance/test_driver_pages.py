@@ -130,9 +130,8 @@ async def test_the_overlay_of_a_new_driver_puts_it_into_our_deployment(tmp_path:
 async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back(
     tmp_path: Path, kubectl: Path
 ) -> None:
-    first, manager, last = (block.replace("$ ", "") for block in blocks(LOCALLY, "console"))
+    first, manager, last = (block.removeprefix("$ ").strip() for block in blocks(LOCALLY, "console"))
     show = "kubectl -n garden get deployment machine-controller-manager -o jsonpath="
-    variables, dev = "\n".join(first.splitlines()[:2]), tmp_path / "dev"
     async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
         await here.types(".venv/bin/kubewright driver new my-cloud")
         await here.types(".venv/bin/pip install --editable ./my-cloud")
@@ -141,14 +140,15 @@ async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back
         await here.types("kubectl create namespace garden && kubectl apply -f mcm.yaml")
         await here.types(".venv/bin/kubewright crds machines | kubectl apply -f -")
         for name in ("control", "target"):
-            (dev / f"{name}-kubeconfig.yaml").write_bytes((dev / "kubeconfig").read_bytes())
-        await here.types(f"set -e\n{first}")
+            (tmp_path / f"{name}.kubeconfig").write_bytes((tmp_path / "dev" / "kubeconfig").read_bytes())
+        await here.types(first)
         assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "0true"
-        await here.types(manager.strip())
+        await here.types(manager)
         await here.types("kubectl -n garden wait --for=create lease/machine-controller --timeout=60s")
-        await here.types(f"set -e\n{variables}\n{last}")
+        await here.types(last)
         assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "1"
-    assert sorted(each.name for each in dev.glob("*.yaml")) == []
+    assert not (tmp_path / "dev" / "kube-configs").exists()
+    assert not (tmp_path / ".env").exists()
 
 
 @pytest.mark.kube  # for its minute, not for a real API server

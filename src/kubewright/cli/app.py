@@ -11,6 +11,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
+from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
@@ -60,13 +61,14 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     strict_running: switches.StrictRunning = False,
     worlds: switches.Worlds = "",
+    no_clusters: switches.NoClusters = False,
     driver: switches.DriverName = "sim",
     driver_option: switches.DriverOption = None,
-    component_programs: switches.ComponentPrograms = None,
-    component_user: switches.ComponentUser = "",
-    component_users: switches.ComponentUsers = switches.COMPONENT_USERS,
+    programs: switches.ComponentPrograms = None,
+    user: switches.ComponentUser = "",
+    users: switches.ComponentUsers = switches.COMPONENT_USERS,
     share_user: switches.ShareComponentUser = False,
-    component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
+    addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
     accept_data_loss: switches.AcceptDataLoss = False,
     log_level: switches.Verbosity = "warning",
 ) -> None:
@@ -75,16 +77,15 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.compose.options import Options
 
     switches.log_at(log_level)
-    components = (component_programs, component_addresses, component_user, component_users)
     command.up(
         command.server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
         Options(
-            controllers=switches.controllers(worlds),
+            controllers=switches.controllers(worlds, clusters=not no_clusters),
             driver=driver,
             driver_options=switches.pairs(driver_option or ()),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
-            processes=switches.processes(*components, shared=share_user),
+            processes=switches.processes(programs, addresses, user, users, shared=share_user),
         ),
         merging.wanted(context, merge=merge_kubeconfig, use=use_context),
     )
@@ -232,6 +233,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
 app.add_typer(driver, name="driver")
 app.add_typer(vm, name="vm")
+app.add_typer(local, name="local")
 
 
 @cluster.command()

@@ -127,6 +127,14 @@ Worlds = Annotated[
         metavar="LIST",
     ),
 ]
+NoClusters = Annotated[
+    bool,
+    typer.Option(
+        "--no-clusters",
+        help="Without Cluster API, so that `kubectl get machines` means those of machine.sapcloud.io; as "
+        "--worlds machines.",
+    ),
+]
 EncryptionAlgorithm = Annotated[
     str,
     typer.Option(
@@ -141,6 +149,7 @@ ENCRYPTION_ALGORITHM = "RSA-2048"
 ComponentPrograms = Annotated[
     list[str] | None,
     typer.Option(
+        "--component-programs",
         help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
         "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
         "and $PATH. A user who may edit a component may run any other program in it too (spec.binary).",
@@ -150,13 +159,19 @@ ComponentPrograms = Annotated[
 ComponentUser = Annotated[
     str,
     typer.Option(
+        "--component-user",
         help="Who these programs run as; default, where kubewright runs as root: a user of its own for "
         "each control plane.",
         metavar="NAME",
     ),
 ]
 ComponentUsers = Annotated[
-    str, typer.Option(help="The user ids of control planes, where each has its own.", metavar="FIRST-LAST")
+    str,
+    typer.Option(
+        "--component-users",
+        help="The user ids of control planes, where each has its own.",
+        metavar="FIRST-LAST",
+    ),
 ]
 COMPONENT_USERS = "1900000000-1999999999"
 ShareComponentUser = Annotated[
@@ -168,7 +183,12 @@ ShareComponentUser = Annotated[
     ),
 ]
 ComponentAddresses = Annotated[
-    str, typer.Option(help="The addresses that they listen on: of loopback, or private.", metavar="RANGE")
+    str,
+    typer.Option(
+        "--component-addresses",
+        help="The addresses that they listen on: of loopback, or private.",
+        metavar="RANGE",
+    ),
 ]
 COMPONENT_ADDRESSES = "127.64.0.0/10"
 
@@ -337,12 +357,15 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def controllers(worlds: str) -> tuple[str, ...]:
-    """The names of the worlds in ``--worlds``, which stand for their controllers.
+def controllers(worlds: str, *, clusters: bool = True) -> tuple[str, ...]:
+    """The names of the worlds in ``--worlds``, that stand for their controllers; without ``clusters`` machines'.
 
     Raises:
         InvalidInput: there is no world of a name, or one reads objects of another that is not named.
     """
     from kubewright.compose.worlds import complete, named
 
+    if not clusters and worlds:
+        raise InvalidInput("--worlds and --no-clusters choose the same twice; leave one out")
+    worlds = worlds if clusters else "machines"
     return tuple(each.name for each in complete(named(worlds.split(","))))

@@ -102,7 +102,7 @@ def inline_access(data: bytes, context: str = "", *, source: str = "kubeconfig i
     Raises:
         InvalidInput: as ``from_secret``, but for certificates that are none.
     """
-    return access(_parsed(data, source), context, inline_only=True, source=source)
+    return access(parsed(data, source), context, inline_only=True, source=source)
 
 
 def connect(found: Access, *, clock: Clock | None = None) -> Sockets:
@@ -123,11 +123,16 @@ def _merged(paths: list[Path]) -> Mapping[str, Any]:
             data = path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        whole = merged(whole, with_absolute_paths(_parsed(data, str(path)), path.absolute().parent))
+        whole = merged(whole, with_absolute_paths(parsed(data, str(path)), path.absolute().parent))
     return whole
 
 
-def _parsed(data: bytes, source: str) -> Mapping[str, Any]:
+def parsed(data: bytes, source: str) -> Mapping[str, Any]:
+    """A kubeconfig as it is read, before anything in it is used; ``source`` names it in errors.
+
+    Raises:
+        InvalidInput: it is not YAML, or has not the shape of a kubeconfig.
+    """
     if len(data) > KUBECONFIG_BYTES:
         raise InvalidInput(f"{source}: too large for a kubeconfig")
     try:

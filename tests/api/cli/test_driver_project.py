@@ -64,3 +64,9 @@ def test_make_says_what_is_missing(project: Path, target: str) -> None:
         "link": "../kubewright",
     }
     assert named[target] in done.stdout
+
+
+def test_make_start_takes_the_clusters_that_local_setup_has_written(project: Path) -> None:
+    (project / ".env").write_text("CONTROL_NAMESPACE=garden\nCONTROL_KUBECONFIG=/c\nTARGET_KUBECONFIG=/t\n")
+    line = " ".join(ran(project, "make", "-n", "start").replace("\\\n", " ").split())
+    assert '--kubeconfig "/c" --target-kubeconfig "/t" --namespace "garden"' in line
