@@ -378,7 +378,7 @@ async def test_the_shipped_roles_are_enough_to_fill_in_what_the_installation_mak
     async with a_server() as (real, api):
         await installed(api, "namespace.yaml", "service-account.yaml", "clusters/webhooks-rbac.yaml")
         transport = from_secret(real.kubeconfig_for(account, "system:authenticated"))
-        hooks = Webhooks(Client(transport, api.clock, name="pod"), options, "default", Metrics())
+        hooks = Webhooks(Client(transport, api.clock, name="pod"), options, "default", Metrics(), None)
         task = asyncio.create_task(hooks.run())
 
         async def says(words: str) -> bool:

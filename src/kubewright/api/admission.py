@@ -5,10 +5,10 @@ Theory.      Each kind may have defaults, which are written into what was sent, 
              in the embedded server in process, and on a real Kubernetes as a webhook. Controllers do not
              rely on them: they read an object as if it had its defaults, and report what is wrong with it.
 Invariants.  An object that its type cannot read gets no defaults and is refused: rules that were not asked
-             are no rules, and no controller could read it either. An update that leaves everything but
-             metadata and status as it was breaks no rule: so a finalizer can always be taken off, and
-             a status written, however old an object is. What fields our types do not know stays in the
-             object.
+             are no rules, and no controller could read it either; but not for what could not be read before.
+             An update that leaves everything but metadata and status as it was breaks no rule: so a
+             finalizer can always be taken off, and a status written, however old an object is. What fields
+             our types do not know stays in the object.
 Called by    the API server's registry (``registry.custom``) and the webhooks (``api.webhooks``).
 """
 
@@ -43,6 +43,7 @@ class Rules(Generic[T]):
     ``check``     what is wrong with an object that has its defaults, and with the change from the old one
     ``warn``      what the user should know of an object in which nothing is wrong
     ``by_name``   whether a default is made of the object's name
+    ``fields``    those that ``check`` and ``warn`` read: of a change of others no webhook is asked
     """
 
     kind: Kind[T]
@@ -51,6 +52,7 @@ class Rules(Generic[T]):
     check: Callable[[T, T | None], Iterable[FieldError]] = lambda _new, _old: ()
     warn: Callable[[T], Iterable[str]] = lambda _new: ()
     by_name: bool = False
+    fields: tuple[str, ...] = ("spec",)
 
     @property
     def has_defaults(self) -> bool:
@@ -78,6 +80,8 @@ def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldEr
     try:
         return list(rules.check(rules.kind.from_plain(new), _readable(rules.kind, old)))
     except Undecodable as error:
+        if old is not None and (error.path, error.reason) == _unread(rules.kind, old):
+            return []
         return [FieldError(error.path, error.reason, Fault.INVALID, _value_at(new, error.path))]
 
 
@@ -97,6 +101,15 @@ def _readable(kind: Kind[Any], old: Plain | None) -> Any:
         return None if old is None else kind.from_plain(old)
     except Undecodable:
         return None
+
+
+def _unread(kind: Kind[Any], old: Plain) -> tuple[str, str]:
+    """What the type cannot read of the object that is there, and why; empty for nothing."""
+    try:
+        kind.from_plain(old)
+    except Undecodable as error:
+        return error.path, error.reason
+    return "", ""
 
 
 def _value_at(obj: Plain, path: str) -> Json:

@@ -2,12 +2,13 @@
 
 Theory.      A server that has none of them yet gets the definitions; one that calls admission gets the
              rules: the embedded server in process, a real one through webhooks. Kinds of
-             ``machine.sapcloud.io`` have no admission, as upstream has none: their controllers report
-             what is wrong.
+             ``machine.sapcloud.io`` have rules and no defaults: MCM and what writes for it find their objects
+             as they wrote them. Upstream judges them in its controllers alone, so some that break rules are
+             stored: what an object broke before, it may go on breaking (``machine.validate.unless_before``).
 Called by    ``kubewright crds``, ``make gen``, and ``compose``, which starts the embedded server.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kubewright.api.admission import Rules
@@ -52,6 +53,9 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE_TEMPLATE,
 )
 from kubewright.api.machine import crds as machine_crds
+from kubewright.api.machine import v1alpha1 as machine_api
+from kubewright.api.machine import validate as machine_rules
+from kubewright.api.machine.defaults import with_defaults
 
 CLUSTERCTL = "clusterctl"
 """The name of the kinds that clusterctl looks for."""
@@ -90,7 +94,38 @@ def _checks(
     return lambda new, old: [*rule(new), *(change(old, new) if old is not None else ())]
 
 
+Kinds = Callable[[], Collection[str]]
+"""The kinds of classes beside MachineClass that a driver of the program makes MachineClasses of."""
+
+
+def rules_of_machines(migrated: Kinds | None = None) -> tuple[Rules[Any], ...]:
+    """The rules of ``machine.sapcloud.io``; without ``migrated`` the kinds of classes are not judged."""
+    judged: tuple[tuple[Any, Callable[[Any], list[FieldError]]], ...] = (
+        (machine_api.MACHINE, machine_rules.validate_machine),
+        (machine_api.MACHINE_SET, machine_rules.validate_set),
+        (
+            machine_api.MACHINE_DEPLOYMENT,
+            lambda each: machine_rules.validate_deployment(with_defaults(each)),
+        ),
+    )
+
+    def of(rule: Callable[[Any], list[FieldError]]) -> Callable[[Any], list[FieldError]]:
+        if migrated is None:
+            return rule
+        return lambda each: [*rule(each), *machine_rules.class_kinds(each, migrated())]
+
+    return (
+        *(Rules(kind, check=machine_rules.unless_before(of(rule))) for kind, rule in judged),
+        Rules(
+            machine_api.MACHINE_CLASS,
+            check=machine_rules.unless_before(machine_rules.validate_class),
+            fields=("nodeTemplate",),
+        ),
+    )
+
+
 RULES: tuple[Rules[Any], ...] = (
+    *rules_of_machines(),
     Rules(CLUSTER, default=defaults.default_cluster, check=validate.validate_cluster),
     Rules(MACHINE, default=defaults.default_machine, check=validate.validate_machine),
     Rules(
@@ -156,3 +191,9 @@ RULES: tuple[Rules[Any], ...] = (
 
 EMBEDDED_RULES = (*RULES, Rules(for_clusterctl.MACHINE_POOL, check=for_clusterctl.refuse_new_pool))
 """The same for the embedded server, which does not evaluate the rules in CRDs (CEL)."""
+
+
+def with_migrated(rules: Iterable[Rules[Any]], migrated: Kinds) -> tuple[Rules[Any], ...]:
+    """The rules; those of ``machine.sapcloud.io`` among them judge the kinds of classes, too."""
+    stricter = {each.kind.resource: each for each in rules_of_machines(migrated)}
+    return tuple(stricter.get(each.kind.resource, each) for each in rules)

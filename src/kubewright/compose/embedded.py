@@ -29,7 +29,7 @@ import msgspec
 from kubewright.api.admission import Rules
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.capacity import manifests as capacity
-from kubewright.api.catalog import EMBEDDED_RULES
+from kubewright.api.catalog import EMBEDDED_RULES, with_migrated
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
@@ -66,7 +66,7 @@ from kubewright.compose.folder import (
 from kubewright.compose.leases import Announced
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
-from kubewright.compose.worlds import server_worlds
+from kubewright.compose.worlds import migrated_by, server_worlds
 from kubewright.controlplanes.hosting.contract import Hosting
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
@@ -115,7 +115,8 @@ class Embedded:
         self.clock = clock
         self.config = config
         accept_loss = config is not None and config.accept_loss
-        self.server = _api_server(config, clock, admission)
+        self._drivers: dict[str, Driver] = {}
+        self.server = _api_server(config, clock, with_migrated(admission, lambda: migrated_by(self._drivers)))
         self._complete = self.server.used_before and not accept_loss
         """The folder has all that a start makes in it; what is missing is lost."""
         self.metrics = Metrics()
@@ -142,7 +143,6 @@ class Embedded:
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
         self.nested = self._own.nested
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
-        self._drivers: dict[str, Driver] = {}
         self.manager: Manager
 
     @property

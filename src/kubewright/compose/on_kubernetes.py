@@ -195,7 +195,7 @@ async def run_with(
             control, target, cloud, options, metrics or Metrics(), connect=connect, hosts=hosts
         )
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
-        webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
+        webhooks = webhooks_of(control, options, election.namespace, assembly.metrics, driver)
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
         manager = Manager(assembly.informers, groups, services=services)
         ready = _checks(manager, preflight, webhooks)

@@ -9,16 +9,18 @@ Called by    ``on_kubernetes``. Continues in ``runtime.webhooks``.
 """
 
 import asyncio
+from typing import Any
 
 from kubewright.api.admission import Rules
-from kubewright.api.catalog import RULES
+from kubewright.api.catalog import RULES, with_migrated
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.webhooks.configurations import NAME, Registration, Scope
 from kubewright.api.webhooks.review import webhooks
 from kubewright.base.errors import InvalidInput, single
 from kubewright.base.names import fnv32a
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import kinds
+from kubewright.compose.worlds import kinds, migrated_by
+from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.namespaces import EVERYWHERE
 from kubewright.pki.certificates import Identity
@@ -38,10 +40,12 @@ class Webhooks:
         InvalidInput: no controller runs whose kinds have webhooks.
     """
 
-    def __init__(self, client: Client, options: Options, namespace: str, metrics: Metrics) -> None:
+    def __init__(
+        self, client: Client, options: Options, namespace: str, metrics: Metrics, driver: Driver | None
+    ) -> None:
         chosen = options.webhooks
         assert chosen is not None
-        hooks = webhooks(rules(options))
+        hooks = webhooks(rules(options, driver))
         if not hooks:
             raise InvalidInput(
                 "no controller runs whose kinds have webhooks; name one with --controllers, or leave "
@@ -76,15 +80,24 @@ class Webhooks:
             raise InvalidInput(f"the port of webhooks is not open after {LISTEN_SECONDS:g} s") from None
 
 
-def webhooks_of(client: Client, options: Options, namespace: str, metrics: Metrics) -> Webhooks | None:
+def webhooks_of(
+    client: Client, options: Options, namespace: str, metrics: Metrics, driver: Driver | None
+) -> Webhooks | None:
     """The webhooks that the options ask for; their keys are in ``namespace``, or in that of their Service."""
-    return None if options.webhooks is None else Webhooks(client, options, namespace, metrics)
+    return None if options.webhooks is None else Webhooks(client, options, namespace, metrics, driver)
 
 
-def rules(options: Options) -> list[Rules[object]]:
-    """The rules of admission of the worlds that have at least one controller here."""
+def rules(options: Options, driver: Driver | None) -> list[Rules[Any]]:
+    """The rules of admission of the worlds that have at least one controller here.
+
+    Which classes are migrated the driver knows: a process without one, such as that of the controllers of
+    sets, does not judge the kinds of classes.
+    """
     mine = kinds(options)
-    return [each for each in RULES if each.kind in mine]
+    chosen = [each for each in RULES if each.kind in mine]
+    if driver is None:
+        return chosen
+    return list(with_migrated(chosen, lambda: migrated_by({options.driver: driver})))
 
 
 def scope(options: Options) -> Scope:

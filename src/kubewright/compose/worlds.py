@@ -26,7 +26,7 @@ from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.users.connection import Connect, by_sockets
 from kubewright.controlplanes.world import FindHosts, no_hosts
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Migrates
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
@@ -56,6 +56,12 @@ def worlds(
         controlplanes.world(hosts, partial(_keeper, options), connect),
         reserves.world(options.reserves),
     )
+
+
+def migrated_by(drivers: Mapping[str, Driver]) -> frozenset[str]:
+    """The kinds of classes beside MachineClass that one of these drivers makes MachineClasses of."""
+    able = (each for each in drivers.values() if isinstance(each, Migrates))
+    return frozenset(kind.kind for each in able for kind in each.migrated_kinds())
 
 
 def _keeper(options: Options, environment: Environment) -> SecretKeeper:

@@ -45,6 +45,7 @@ from kubewright.api.core import Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineSpec
 from kubewright.api.meta import ObjectMeta
+from kubewright.wire.gvk import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +293,37 @@ class Updates(Protocol):
         removed. What it does not name came from elsewhere, and stays (``hot.three_way``), and so do the tags
         by which the cloud's objects are found (``hot.is_mandatory``). Idempotent, also after a part of it was
         done: the controllers repeat it until it has answered. ``NotFound`` when there is no VM.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OldClass:
+    """A class of the time before MachineClass, such as an AWSMachineClass: ``content`` is the object as JSON
+    gives it."""
+
+    resource: Resource
+    content: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.content["metadata"]["name"])
+
+
+@runtime_checkable
+class Migrates(Protocol):
+    """A driver that makes MachineClasses of the classes that its cloud had before (seed 004, migration)."""
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """The kinds of those classes. The same for the life of the driver."""
+        ...
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """The MachineClass by which machines of the old class are made: provider, providerSpec, references to
+        Secrets and, if the old class says it, a node template. Of its metadata only labels and annotations
+        are taken; name and namespace are those of the old class. Changes nothing, and answers the same for
+        the same class. ``InvalidArgument`` for one that the driver does not understand; what is ``Internal``
+        or may pass is asked again.
         """
         ...
 

@@ -36,6 +36,8 @@ from kubewright.driver.contract import (
     Endpoints,
     Instance,
     MachineRequest,
+    Migrates,
+    OldClass,
     Several,
     Size,
     Sizes,
@@ -44,6 +46,7 @@ from kubewright.driver.contract import (
     VolumeSpec,
 )
 from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.wire.gvk import Resource
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -67,6 +70,7 @@ class Operation(StrEnum):
     VALIDATE = "validate"
     CONSOLE = "console"
     UPDATE = "update_machine"
+    GENERATE = "generate_machine_class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.VALIDATE: CallLimits(seconds=60, slots=20),
     Operation.CONSOLE: CallLimits(seconds=5, slots=20),
     Operation.UPDATE: CallLimits(seconds=240, slots=50),
+    Operation.GENERATE: CallLimits(seconds=60, slots=20),
 }
 """Slot and call together may take twice the ``seconds``. Creations and deletions of machines run beside the
 passes; a pass that waits for lists and deletions has time for both (``life.orphans.LONGEST_PASS``)."""
@@ -222,6 +227,23 @@ class GuardedDriver:
             raise Unimplemented("this driver updates no VM in place")
         await self._call(
             Operation.UPDATE, request.name, type(None), lambda: inside.update(request, last_applied), request
+        )
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """As ``contract.Migrates``; none where the driver inside migrates none. Raises a DriverError for an
+        answer that names no kinds."""
+        inside = self.driver
+        if not isinstance(inside, Migrates):
+            return ()
+        return answers.checked(inside.migrated_kinds(), list[Resource], "migrated_kinds")
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """As ``contract.Migrates``. Raises Unimplemented where the driver inside migrates no classes."""
+        inside = self.driver
+        if not isinstance(inside, Migrates):
+            raise Unimplemented("this driver migrates no classes")
+        return await self._call(
+            Operation.GENERATE, old.name, MachineClass, lambda: inside.generate_machine_class(old)
         )
 
     def _endpoints(self) -> Endpoints:

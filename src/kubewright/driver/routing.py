@@ -21,12 +21,14 @@ from kubewright.driver.contract import (
     Endpoints,
     Instance,
     MachineRequest,
+    OldClass,
     Several,
     Size,
     VolumeSpec,
 )
 from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
+from kubewright.wire.gvk import Resource
 
 
 class RoutedDriver:
@@ -94,6 +96,21 @@ class RoutedDriver:
 
     async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
         await self._of(request).update(request, last_applied)
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """Those of all drivers."""
+        return [kind for each in self._drivers.values() for kind in each.migrated_kinds()]
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """By the first driver that migrates this kind.
+
+        Raises:
+            Unimplemented: none does.
+        """
+        for each in self._drivers.values():
+            if old.resource in each.migrated_kinds():
+                return await each.generate_machine_class(old)
+        raise Unimplemented(f"no driver of this program migrates {old.resource.kind}")
 
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""

@@ -117,7 +117,7 @@ async def test_where_the_server_has_upstreams_class_an_event_says_it() -> None:
 
 
 async def test_a_machine_whose_name_is_too_long_for_its_nodes_label_gets_no_vm() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await world.make("m" * 64)
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
         told = (await world.machine("m" * 64)).status.last_operation.description

@@ -74,7 +74,7 @@ RETRIES = "cannot read Machine: spec.maxEvictRetries: Expected `int | null`, got
 
 
 async def test_a_machine_that_cannot_be_read_says_so_and_is_left_alone() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.make("m1")
         await world.settled(1)
@@ -91,7 +91,7 @@ async def test_a_machine_that_cannot_be_read_says_so_and_is_left_alone() -> None
 
 
 async def test_when_it_is_mended_the_condition_goes_and_the_machine_is_looked_after() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.make("m1")
         await world.settled(1)
@@ -114,7 +114,7 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("spec", SPOILT.values(), ids=SPOILT)
 async def test_a_machine_that_cannot_be_read_can_be_deleted_and_its_vm_with_it(spec: dict[str, Any]) -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.make("m1")
         await world.settled(1)
@@ -129,7 +129,7 @@ async def test_a_machine_that_cannot_be_read_can_be_deleted_and_its_vm_with_it(s
 
 
 async def test_a_machine_that_was_made_unreadable_can_be_deleted() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.make("m1", maxEvictRetries=2.5)
         await world.clock.sleep(1)
@@ -140,7 +140,7 @@ async def test_a_machine_that_was_made_unreadable_can_be_deleted() -> None:
 
 
 async def test_the_class_of_a_machine_that_cannot_be_read_stays() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.make("m1")
         await world.settled(1)
@@ -173,7 +173,7 @@ async def test_no_driver_is_told_a_part_of_a_class_in_deletion() -> None:
 
 
 async def test_a_deployment_and_its_set_that_cannot_be_read_can_be_deleted() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.deploy("pool", 2)
         await world.settled(2)
@@ -190,7 +190,7 @@ async def test_a_deployment_and_its_set_that_cannot_be_read_can_be_deleted() -> 
 
 
 async def test_of_a_set_that_cannot_be_read_no_sizes_are_decided_and_its_deployment_says_so() -> None:
-    async with embedded_world(short_timeouts()) as world:
+    async with embedded_world(short_timeouts(), admission=()) as world:
         await loosen(world)
         await world.deploy("pool", 2)
         await world.settled(2)
@@ -226,7 +226,7 @@ async def test_a_machine_that_cannot_be_read_is_no_reason_to_forget_what_the_pro
 
 async def test_a_metric_counts_what_cannot_be_read() -> None:
     clock = LoopClock()
-    embedded = Embedded(None, short_timeouts(), clock)
+    embedded = Embedded(None, short_timeouts(), clock, admission=())
 
     def counted() -> list[str]:
         lines = embedded.metrics.render().decode().splitlines()

@@ -8,6 +8,7 @@ from tests.conformance.admission import BAD, BARE, BOOTSTRAP, CORE, INFRA, MACHI
 
 from kubewright.api.admission import defaulted
 from kubewright.api.catalog import RULES
+from kubewright.api.machine.v1alpha1 import GROUP, MACHINE_CLASS, MACHINE_SET
 from kubewright.api.webhooks.configurations import (
     Address,
     FailurePolicy,
@@ -24,7 +25,8 @@ from kubewright.wire.patch import apply_json
 
 HOOKS = webhooks(RULES)
 BY_PATH = {each.path: each for each in HOOKS}
-RULES_OF = {each.kind.resource.kind: each for each in RULES}
+RULES_OF = {each.kind.resource.kind: each for each in RULES}  # those of Cluster API, where two have a name
+OF_CLUSTERS = [each for each in HOOKS if each.rules.kind.resource.group != GROUP]
 
 
 def path_of(stage, body):
@@ -307,7 +309,20 @@ def test_each_kind_is_asked_about_once_at_each_stage_and_names_are_upstreams():
     }
     assert mutating[1]["clientConfig"]["service"]["path"] == "/mutate-cluster-x-k8s-io-v1beta1-machine"
     assert {each["failurePolicy"] for each in (*mutating, *validating)} == {"Ignore"}
-    assert {each["rules"][0]["apiVersions"][0] for each in validating} == {"v1beta1", "v1alpha4"}
+    assert {each["rules"][0]["apiVersions"][0] for each in validating} == {"v1beta1", "v1alpha4", "v1alpha1"}
+
+
+def test_the_kinds_of_machines_have_rules_and_no_defaults_and_a_class_is_asked_about_for_what_is_judged():
+    told = Registration("n", [each for each in HOOKS if each.rules.kind.resource.group == GROUP], SERVICE)
+    assert not told.entries(Stage.MUTATING, b"PEM")
+    asked = {
+        each["rules"][0]["resources"][0]: each["matchConditions"][0]["expression"]
+        for each in told.entries(Stage.VALIDATING, b"PEM")
+    }
+    assert set(asked) == {"machines", "machinesets", "machinedeployments", "machineclasses"}
+    assert "object.spec != " not in asked[MACHINE_CLASS.resource.plural]
+    assert "has(object.nodeTemplate)" in asked[MACHINE_CLASS.resource.plural]
+    assert "has(object.spec)" in asked[MACHINE_SET.resource.plural]
 
 
 SCOPES = {
@@ -330,12 +345,12 @@ SCOPES = {
 
 @pytest.mark.parametrize(("scope", "condition"), SCOPES.values(), ids=SCOPES)
 def test_a_process_is_asked_about_its_namespaces(scope, condition):
-    (entry,) = Registration("n", HOOKS[:1], SERVICE, scope=scope).entries(Stage.MUTATING, b"PEM")
+    (entry,) = Registration("n", OF_CLUSTERS[:1], SERVICE, scope=scope).entries(Stage.MUTATING, b"PEM")
     assert [each["expression"] for each in entry["matchConditions"][1:]] == ([condition] if condition else [])
 
 
 def test_a_process_with_a_watch_filter_is_asked_about_objects_that_have_its_label():
-    told = Registration("n", HOOKS[:1], SERVICE, FailurePolicy.FAIL, Scope(labels={"a": "b"}))
+    told = Registration("n", OF_CLUSTERS[:1], SERVICE, FailurePolicy.FAIL, Scope(labels={"a": "b"}))
     (entry,) = told.entries(Stage.MUTATING, b"PEM")
     assert entry["objectSelector"] == {"matchLabels": {"a": "b"}}
     assert entry["failurePolicy"] == "Fail"

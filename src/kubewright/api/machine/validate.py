@@ -8,14 +8,17 @@ Invariants.  Pure; every violation is reported, in the order of the fields. Mach
              ``spec.class.kind: Required value: Kind is required``.
 Source       mcm.md §1.7. Ours are the rules that upstream crashes on or cannot have: a missing or
              empty selector, unreadable durations and percentages, negative numbers.
-Called by    ``machines``.
+Called by    ``machines``; ``api.catalog``, by which a server refuses what would break a rule.
 """
 
 import re
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
 from kubewright.api.machine.names import Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
+    MACHINE_CLASS,
     ClassSpec,
     Machine,
     MachineClass,
@@ -32,6 +35,8 @@ from kubewright.wire.naming import machine_name_problem
 
 INT32_MAX = 2**31 - 1
 WHOLE_PERCENT = 100
+CLASS_KIND = MACHINE_CLASS.resource.kind
+T = TypeVar("T")
 _PERCENT = re.compile(r"\d{1,9}%")
 
 
@@ -82,6 +87,38 @@ def validate_class(machine_class: MachineClass) -> list[FieldError]:
         told = "MachineClass NodeTemplate Instance Type, region and zone cannot be empty"
         errors.append(FieldError("nodeTemplate", told))
     return errors
+
+
+def class_kinds(
+    found: Machine | MachineSet | MachineDeployment, migrated: Collection[str]
+) -> list[FieldError]:
+    """What is wrong with the kind of the class: no machine is made of it, and it is none of those that a
+    driver makes MachineClasses of."""
+    if isinstance(found, Machine):
+        ref, path = found.spec.machine_class, "spec.class.kind"
+    else:
+        ref, path = found.spec.template.spec.machine_class, "spec.template.spec.class.kind"
+    if ref.kind in ("", CLASS_KIND, *migrated):
+        return []
+    told = (
+        f"machines are made of kind {CLASS_KIND}, and no driver here migrates others: write kind "
+        f"{CLASS_KIND}, and make one named {ref.name} with the driver's name as its provider and the old "
+        "class's spec as its providerSpec"
+    )
+    return [FieldError(path, told, Fault.INVALID, ref.kind)]
+
+
+def unless_before(
+    rule: Callable[[T], list[FieldError]],
+) -> Callable[[T, T | None], list[FieldError]]:
+    """A rule for writes: what the object broke before, it may go on breaking. So one that was stored before
+    the rule was there can be changed in its other fields, scaled, and mended step by step."""
+
+    def check(new: T, old: T | None) -> list[FieldError]:
+        before = [] if old is None else rule(old)
+        return [each for each in rule(new) if each not in before]
+
+    return check
 
 
 def is_count_or_percent(value: int | str) -> bool:

@@ -42,11 +42,8 @@ VALIDATING = dynamic(
 STAGES = {Stage.MUTATING: MUTATING, Stage.VALIDATING: VALIDATING}
 """The kind of the configuration for each stage."""
 
-_FIELDS_READ = {
-    Stage.MUTATING: ("spec", "metadata.labels", "metadata.annotations"),
-    Stage.VALIDATING: ("spec",),
-}
-"""The fields that defaults and rules read: a change of others is not reviewed."""
+_MARKS = ("metadata.labels", "metadata.annotations")
+"""What defaults may read beside the fields of the rules."""
 
 
 class FailurePolicy(StrEnum):
@@ -129,7 +126,7 @@ class Registration:
 
     def _entry(self, webhook: Webhook, bundle: bytes) -> dict[str, Any]:
         resource = webhook.rules.kind.resource
-        conditions = [{"name": "reviewed-fields-change", "expression": _condition(webhook.stage)}]
+        conditions = [{"name": "reviewed-fields-change", "expression": _condition(webhook)}]
         if where := self.scope.condition:
             conditions.append({"name": "watched-namespaces", "expression": where})
         once = {"reinvocationPolicy": "Never"} if webhook.stage is Stage.MUTATING else {}
@@ -180,9 +177,10 @@ def contains(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def _condition(stage: Stage) -> str:
+def _condition(webhook: Webhook) -> str:
     """In CEL: a new object, or a change of a field that defaults or rules read (``api.admission``)."""
-    changes = (f"{_value('object', field)} != {_value('oldObject', field)}" for field in _FIELDS_READ[stage])
+    fields = (*webhook.rules.fields, *(_MARKS if webhook.stage is Stage.MUTATING else ()))
+    changes = (f"{_value('object', field)} != {_value('oldObject', field)}" for field in fields)
     return " || ".join(["request.operation != 'UPDATE'", *changes])
 
 
