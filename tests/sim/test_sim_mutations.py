@@ -159,7 +159,7 @@ def _scales_down_the_living(patch: Patch) -> None:
     true = set_seen.Seen.surplus.func
 
     def surplus(seen: Any) -> Any:
-        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp())
+        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp(), seen.alive)
         return tuple(sorted(seen.alive, key=ranking, reverse=True)[: len(true(seen))])
 
     patch.setattr(set_seen.Seen, "surplus", property(surplus))
@@ -169,7 +169,7 @@ def _moved_ones_are_too_many(patch: Patch) -> None:
     """A set deletes a machine that was moved to it before its size counts the machine."""
 
     def surplus(seen: Any) -> Any:
-        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp())
+        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp(), seen.alive)
         return tuple(sorted(seen.alive, key=ranking)[: max(0, len(seen.alive) - seen.set.spec.replicas)])
 
     patch.setattr(set_seen.Seen, "surplus", property(surplus))

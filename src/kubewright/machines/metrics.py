@@ -135,6 +135,7 @@ class Spec(Struct, rename="camel", gc=False):
     revision_history_limit: int | None = None
     progress_deadline_seconds: int | None = None
     rollback_to: Rollback | None = None
+    excess_replicas: int | None = None
 
 
 class Status(Struct, rename="camel", gc=False):
@@ -318,8 +319,9 @@ def _bound(each: ReplicasFields, *, surge: bool) -> int | None:
     """maxSurge or maxUnavailable as a number of machines; None where none is given that can be read."""
     rolling = each.spec.strategy.rolling_update or Rolling()
     value = rolling.max_surge if surge else rolling.max_unavailable
+    of = max(0, each.spec.replicas + (each.spec.excess_replicas or 0))
     try:
-        return None if value is None else resolve(value, max(0, each.spec.replicas), up=surge)
+        return None if value is None else resolve(value, of, up=surge)
     except ValueError:
         return None
 

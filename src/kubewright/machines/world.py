@@ -28,6 +28,7 @@ from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.routing import RoutedDriver
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
 from kubewright.machines.machine.settings import MachineSettings, SetSettings
@@ -70,6 +71,13 @@ CONTROLLERS = (
         "MachineDeployment",
         Half.SETS,
         "marks the nodes of deployments that roll out; with `machinedeployment`",
+        follows="machinedeployment",
+    ),
+    ControllerInfo(
+        MACHINE_TAINT,
+        "MachineDeployment",
+        Half.SETS,
+        "keeps the newest machines of deployments with `excessReplicas` free; with `machinedeployment`",
         follows="machinedeployment",
     ),
     ControllerInfo(
@@ -151,4 +159,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
             deployments, environment.control.client, target, spare_nodes=settings.spare_nodes
         )
         made.append(nodes.controller(environment.clock, metrics))
+    if MACHINE_TAINT in chosen:
+        taints = MachineTaints(deployments, environment.control.client)
+        made.append(taints.controller(environment.clock, metrics))
     return made

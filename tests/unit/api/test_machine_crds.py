@@ -93,6 +93,7 @@ COLUMNS = {
         ("Ready", ".status.readyReplicas", "integer", 0), ("Desired", ".spec.replicas", "integer", 0),
         ("Up-to-date", ".status.updatedReplicas", "integer", 0),
         ("Available", ".status.availableReplicas", "integer", 0), AGE,
+        ("Excess", ".spec.excessReplicas", "integer", 1),
     ],
 }  # fmt: skip
 

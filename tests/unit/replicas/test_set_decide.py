@@ -68,7 +68,7 @@ POLICY: SetPolicy[ThingSet, Member, Thing] = SetPolicy(
     member_kind=THINGS,
     validate=lambda _set: "",
     status=lambda _seen, _failure: {},
-    ranking=lambda _set, _wall: lambda member: (member.name,),
+    ranking=lambda _set, _wall, _living: lambda member: (member.name,),
     create=lambda client, owner, name: client.create(THINGS, Thing(metadata=ObjectMeta(name=name))),
     finalizer=FINALIZER,
     number_annotation=NUMBER,

@@ -124,7 +124,7 @@ POLICY: DeploymentPolicy[ThingDeployment, ThingSet, Member] = DeploymentPolicy(
         deployment.spec.template.image,
     ),
     choice=largest,
-    ranking=lambda _set, _wall: lambda member: (member.name,),
+    ranking=lambda _set, _wall, _living: lambda member: (member.name,),
     set_conditions=lambda each: each.status.conditions,
     status=_status,
 )

@@ -55,6 +55,7 @@ DEFINITIONS = (
             Column("Up-to-date", ".status.updatedReplicas", "integer", "How many have the current template."),
             Column("Available", ".status.availableReplicas", "integer", "How many machines are available."),
             AGE,
+            Column("Excess", ".spec.excessReplicas", "integer", "How many more are kept free.", priority=1),
         ),
         scale=REPLICAS,
     ),

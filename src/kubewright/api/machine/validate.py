@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
+from kubewright.api.machine import excess
 from kubewright.api.machine.names import Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
     MACHINE_CLASS,
@@ -24,6 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineClass,
     MachineConfiguration,
     MachineDeployment,
+    MachineDeploymentSpec,
     MachineDeploymentStrategy,
     MachineSet,
     MachineTemplateSpec,
@@ -63,6 +65,7 @@ def validate_deployment(deployment: MachineDeployment) -> list[FieldError]:
     spec = deployment.spec
     return [
         *_count(spec.replicas),
+        *_excess(spec),
         *_selector(spec.selector, spec.template),
         *_strategy(spec.strategy),
         *_template(spec.template),
@@ -157,11 +160,24 @@ def _configuration(config: MachineConfiguration, path: str) -> Errors:
 def _template(template: MachineTemplateSpec) -> Errors:
     yield from _class(template.spec.machine_class, "spec.template.spec")
     yield from _configuration(template.spec, "spec.template.spec")
+    told = "is put on machines by the controller that keeps excess machines free, and on no template"
+    for number, taint in enumerate(template.spec.node_template.spec.taints):
+        if excess.is_ours(taint):
+            path = f"spec.template.spec.nodeTemplate.spec.taints[{number}].key"
+            yield FieldError(path, told, Fault.INVALID, taint.key)
 
 
 def _count(replicas: int) -> Errors:
     if replicas < 0:
         yield FieldError("spec.replicas", "Replicas has to be a whole number")
+
+
+def _excess(spec: MachineDeploymentSpec) -> Errors:
+    path = "spec.excessReplicas"
+    yield from _not_negative(path, spec.excess_replicas)
+    if spec.replicas >= 0 and spec.desired > INT32_MAX:
+        told = f"is at most {INT32_MAX} together with spec.replicas, which is {spec.replicas}"
+        yield FieldError(path, told, Fault.INVALID, spec.excess_replicas)
 
 
 def _selector(selector: LabelSelector | None, template: MachineTemplateSpec) -> Errors:

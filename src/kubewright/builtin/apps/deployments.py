@@ -119,7 +119,7 @@ DEPLOYMENTS: DeploymentPolicy[Deployment, ReplicaSet, PodMember] = DeploymentPol
     waits_for_deleting=lambda deployment: isinstance(strategy(deployment), Recreate),
     identity=identity,
     name_and_hash=name_and_hash,
-    ranking=lambda _replica_set, _wall: ranking,
+    ranking=lambda _replica_set, _wall, _living: ranking,
     set_conditions=lambda replica_set: replica_set.status.conditions,
     status=deployment_status,
 )

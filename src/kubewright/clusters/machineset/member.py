@@ -9,7 +9,7 @@ Called by    ``replicas.members.MemberIndex``, which reads each version of a Mac
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
@@ -112,7 +112,9 @@ def priority(member: MachineMember, policy: str, now: float) -> float:
     return oldness if policy == DeletePolicy.OLDEST else UNHEALTHY - oldness
 
 
-def ranking(machine_set: MachineSet, wall: float) -> Callable[[MachineMember], Rank]:
+def ranking(
+    machine_set: MachineSet, wall: float, _living: Sequence[MachineMember] = ()
+) -> Callable[[MachineMember], Rank]:
     """The smallest rank is deleted first."""
     policy = machine_set.spec.delete_policy
     return lambda member: (-priority(member, policy, wall), member.name)

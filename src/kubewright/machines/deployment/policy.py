@@ -7,7 +7,7 @@ Source       mcm.md §2.6-2.7, §7.2-7.10.
 from msgspec import structs
 
 from kubewright.api.faults import summary
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import excess, names, updates
 from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.names import ConditionReason, EventReason, Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
@@ -25,6 +25,7 @@ from kubewright.machines.deployment.template import identity, name_and_hash, pro
 from kubewright.machines.deployment.triggered import trigger_deletions
 from kubewright.machines.machineset.member import MachineMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
+from kubewright.replicas.deployment.sets import annotated
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 
@@ -42,6 +43,7 @@ METADATA_KEYS = MetadataKeys(
             names.UNFREEZE_ANNOTATION,
             names.TRIGGER_DELETION_ANNOTATION,
             names.LAST_NUMBER_ANNOTATION,
+            excess.KEPT_ANNOTATION,
         )
     ),
     mirrored=frozenset((names.MAX_REPLACEMENTS_ANNOTATION,)),
@@ -101,6 +103,16 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
     return structs.replace(machine_set, spec=spec)
 
 
+def with_kept(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
+    """The set with the number of machines that it keeps free when it shrinks: the deployment's, or none where
+    it is an old set, whose free machines are the first to go."""
+    kept = deployment.spec.excess_replicas or 0
+    if kept and identity(machine_set.spec.template) == identity(deployment.spec.template):
+        return annotated(machine_set, excess.KEPT_ANNOTATION, str(kept))
+    known = excess.KEPT_ANNOTATION in machine_set.metadata.annotations
+    return annotated(machine_set, excess.KEPT_ANNOTATION, "") if known else machine_set
+
+
 MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMember] = DeploymentPolicy(
     name="machinedeployment",
     component=names.DEPLOYMENT_COMPONENT,
@@ -111,6 +123,7 @@ MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMemb
     metadata_keys=METADATA_KEYS,
     reasons=REASONS,
     words=WORDS,
+    desired=lambda deployment: deployment.spec.desired,
     with_defaults=with_defaults,
     validate=validate,
     strategy=strategy,
@@ -119,6 +132,7 @@ MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMemb
     name_and_hash=name_and_hash,
     propagated=propagated,
     ranking=ranking,
+    as_sized=with_kept,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
     deciders=(follow_freeze, trigger_deletions, roll_back),
     status=deployment_status,

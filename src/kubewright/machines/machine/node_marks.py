@@ -18,10 +18,11 @@ from msgspec import structs
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
-from kubewright.api.machine import names
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
+from kubewright.kube.patches import onto
 from kubewright.machines.machine.capacity import Capacity, as_text
 from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
@@ -29,6 +30,7 @@ from kubewright.nodes.marks import Desired
 
 _KEEP_AUTOSCALER_OFF = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""
+_OURS = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION
 _LAST_APPLIED_ANNOTATIONS = (names.LAST_APPLIED_ANNOTATION, names.LAST_APPLIED_CAPACITY_ANNOTATION)
 
 
@@ -59,6 +61,10 @@ def sync_node(
         wanted = replace(wanted, taints=lasting_taints)
         before = replace(before, taints=(*before.taints, *_unready(node.spec.taints)))
     labels = {**wanted.labels, names.MACHINE_NAME_LABEL: machine.metadata.name}
+    if excess.effects_of(template):
+        edits |= excess.claimed(node.metadata.annotations, excess.PROOF_ANNOTATION)
+    elif gone := excess.let_go(node.metadata.annotations, excess.PROOF_ANNOTATION):
+        before = replace(before, annotations={**before.annotations, **dict.fromkeys(gone, "")})
     return marks.sync(node, Desired(labels, {**wanted.annotations, **edits}, wanted.taints), before)
 
 
@@ -91,8 +97,9 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
     The autoscaler leaves it alone; the annotation of a user who said so stays the user's. New pods stay
     away while the machine is Failed, and may come again once it runs.
     """
-    free = node.metadata.annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION) != "true"
-    edits = dict.fromkeys(_KEEP_AUTOSCALER_OFF, "true") if free else {}
+    annotations = node.metadata.annotations
+    free = annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION) != "true"
+    edits = dict.fromkeys(_KEEP_AUTOSCALER_OFF, "true") if free else excess.claimed(annotations, _OURS)
     if phase is Phase.FAILED:
         taints = marks.taint(node, Taint(key=names.PRESERVED_TAINT, effect="NoSchedule", time_added=now))
     else:
@@ -103,32 +110,40 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
 def unpreserved(node: Node, *, drop: bool) -> Patch:
     """Remove what ``preserved`` wrote; with ``drop`` also the annotation that asked for it. Merge patch."""
     ours = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in node.metadata.annotations
-    wanted = [*(_KEEP_AUTOSCALER_OFF if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
+    gone = _KEEP_AUTOSCALER_OFF if ours else ()
+    if excess.PROOF_ANNOTATION in node.metadata.annotations:
+        gone = excess.let_go(node.metadata.annotations, _OURS)
+    wanted = [*gone, *([names.PRESERVE_ANNOTATION] if drop else [])]
     taints = marks.untaint(node, names.PRESERVED_TAINT, "NoSchedule")
-    return marks.together(marks.annotate(node, dict.fromkeys(wanted, None)), taints)
+    return _if_shared(node, marks.together(marks.annotate(node, dict.fromkeys(wanted, None)), taints))
 
 
 def rolling(node: Node, *, taint: bool | None, annotated: bool | None) -> Patch:
     """The marks of a rollout, put on or taken off; None leaves them (mcm.md §7.6). Merge patch on the node.
 
     An annotation that keeps the autoscaler away goes only with the one that says that it is ours; if a user
-    has given it another value since, it stays.
+    has given it another value since, or the node is kept free, it stays.
     """
     annotations, mark = node.metadata.annotations, names.PREFER_NO_SCHEDULE
     edits: dict[str, str | None] = {}
-    if annotated and names.SCALE_DOWN_DISABLED_ANNOTATION not in annotations:
-        edits = dict.fromkeys(_KEEP_AUTOSCALER_OFF, "true")
-    elif annotated is False and names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations:
-        theirs = annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION, "true") != "true"
-        edits = dict.fromkeys(
-            (names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION,) if theirs else _KEEP_AUTOSCALER_OFF, None
-        )
+    if annotated:
+        edits = {**excess.claimed(annotations, _OURS)}
+    elif annotated is False:
+        edits = dict.fromkeys(excess.let_go(annotations, _OURS), None)
     taints: Patch = {}
     if taint:
         taints = marks.taint(node, Taint(key=mark, value=names.TRUE, effect="PreferNoSchedule"))
     elif taint is False:
         taints = marks.untaint(node, mark, "PreferNoSchedule")
-    return marks.together(marks.annotate(node, edits), taints)
+    return _if_shared(node, marks.together(marks.annotate(node, edits), taints))
+
+
+def _if_shared(node: Node, patch: Patch) -> Patch:
+    """A patch that ends one of two reasons for an annotation, for the version of the node that was seen: the
+    other may end at the same time, and one of the two has to take the annotation off."""
+    if not patch or excess.PROOF_ANNOTATION not in node.metadata.annotations:
+        return patch
+    return onto(patch, node.metadata)
 
 
 def deletion(node: Node) -> DeleteNode:

@@ -7,7 +7,7 @@ Source       mcm.md §1.4, §6.4-6.7.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,9 +15,10 @@ from msgspec import structs
 
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import excess, names, updates
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
+from kubewright.api.meta import integer
 from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.driver.answers import without_console
 from kubewright.driver.errors import REFUSALS, Code
@@ -70,6 +71,7 @@ class MachineMember(Member):
     ``status.failedMachines``.
     ``at_once``: it is available as soon as it is up, whatever ``minReadySeconds`` says.
     ``without_vm``: it is being deleted, has no VM on record, and its driver refuses to be asked.
+    ``free``: the effects of the taints that keep it free; empty: it is there for workload.
     """
 
     phase: Phase = Phase.NONE
@@ -85,6 +87,7 @@ class MachineMember(Member):
     failure_summary: MachineSummary | None = None
     at_once: bool = False
     without_vm: bool = False
+    free: frozenset[str] = frozenset()
 
     @property
     def takes_place(self) -> bool:
@@ -148,18 +151,40 @@ class MachineMember(Member):
         return self.preserving and (self.failed_at is None or self.failed_at + EXPIRY_SECONDS > now)
 
 
-def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMember], Rank]:
+def ranking(
+    machine_set: MachineSet | None, now: float, living: Sequence[MachineMember] = ()
+) -> Callable[[MachineMember], Rank]:
     """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5). Only
-    the ranks of phases that its table lacks are ours (``STAGE``)."""
+    the ranks of phases that its table lacks are ours (``STAGE``), and what becomes of machines that are kept
+    free. One that the set goes on keeping free goes after all with workload: fewer replicas are fewer of
+    those, and taking it would move the taints to another, which evicts what runs there without a drain. One
+    beyond what the set keeps goes before those with workload in the same stage."""
+    surplus = _free_beyond(machine_set, living)
 
     def rank(member: MachineMember) -> Rank:
         until = member.preserved_until
         preserved = until is not None and until > now
         preservation = (1, 0 if member.auto_preserved else 1, until or 0.0) if preserved else (0, 0, 0.0)
         marked = (0, member.marked_at) if member.marked_at is not None else (1, 0.0)
-        return (*preservation, member.priority, *marked, member.stage, member.created, member.name)
+        beyond = member.uid in surplus
+        kept, idle = bool(member.free) and not beyond, 0 if beyond else 1
+        chosen = (*preservation, member.priority, *marked)
+        return (*chosen, kept, member.stage, idle, member.created, member.name)
 
     return rank
+
+
+def age(member: MachineMember) -> Rank:
+    """What machines are sorted by, the oldest first; those of one second as their set numbers them."""
+    return (member.created, member.number, member.name)
+
+
+def _free_beyond(machine_set: MachineSet | None, living: Sequence[MachineMember]) -> frozenset[str]:
+    """The machines that are kept free and that the set does not keep when it shrinks, by uid: the oldest."""
+    free = sorted((member for member in living if member.free), key=age)
+    notes = machine_set.metadata.annotations if machine_set is not None else {}
+    kept = max(0, integer(notes, excess.KEPT_ANNOTATION))
+    return frozenset(member.uid for member in free[: max(0, len(free) - kept)])
 
 
 def read(header: Header, machine: Machine | None, *, at_once: bool = False) -> MachineMember:
@@ -197,6 +222,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         own_timeout=own_timeout,
         failure_summary=_failure_summary(machine),
         without_vm=_without_vm(machine),
+        free=excess.effects_of(machine.spec.node_template),
         moved=updates.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
@@ -207,10 +233,11 @@ def digest(spec: MachineSpec, *, own_timeout: bool) -> bytes:
     """What sets push down of a spec, as a digest: node template, configuration and the class's kind.
 
     Equal values give equal digests, whatever the order of labels. A creation timeout that a
-    machine has of its own is left out, or the two would be written back and forth.
+    machine has of its own is left out, or the two would be written back and forth, and so are the taints of
+    one that is kept free.
     """
     pushed = structs.replace(
-        spec,
+        excess.without(spec),
         provider_id="",
         machine_class=ClassSpec(kind=spec.machine_class.kind),
         creation_timeout=None if own_timeout else spec.creation_timeout,

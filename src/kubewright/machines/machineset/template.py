@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.diff import merge_patch
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import excess, names, updates
 from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
@@ -45,7 +45,8 @@ def new_machine(machine_set: MachineSet, name: str) -> Machine:
 
 
 def configuration_patch(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
-    """What must change in a machine so that it has the template's node template and configuration."""
+    """What must change in a machine so that it has the template's node template and configuration. The taints
+    of a machine that is kept free are no template's."""
     spec, wanted = machine.spec, machine_set.spec.template.spec
     timeout = wanted.creation_timeout
     if names.creation_timeout_override(machine.metadata.annotations) is not None:
@@ -56,7 +57,7 @@ def configuration_patch(machine_set: MachineSet, machine: Machine) -> dict[str, 
         machine_class=structs.replace(spec.machine_class, kind=wanted.machine_class.kind),
         creation_timeout=timeout,
     )
-    patch = merge_patch(spec, target)
+    patch = merge_patch(spec, excess.carried(spec, target))
     return {"spec": patch} if patch else {}
 
 

@@ -170,4 +170,4 @@ def _others(seen: RollingSeen) -> list[MachineSet]:
 def _over(seen: RollingSeen) -> bool:
     """When no old machine is left: as many new ones are available as are wanted. It reads every member, so it
     is asked last."""
-    return seen.counts.available >= seen.written.spec.replicas
+    return seen.counts.available >= seen.desired

@@ -18,7 +18,7 @@ from typing import Any
 from kubewright.api.core import NODE, Node
 from kubewright.api.diff import Patch
 from kubewright.api.kinds import Undecodable
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import excess, names, updates
 from kubewright.api.machine.updates import UpdateReason, UpdateResult
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, MachineDeployment, MachineSet
 from kubewright.base import delays
@@ -260,7 +260,7 @@ def marks_of(node: Node) -> list[str]:
     aim = annotations.get(updates.UPDATE_AIM_ANNOTATION)
     found = {
         TAINTED: any((taint.key, taint.effect) == PREFERS_OTHERS for taint in node.spec.taints),
-        ANNOTATED: names.SCALE_DOWN_DISABLED_ANNOTATION in annotations,
+        ANNOTATED: names.SCALE_DOWN_DISABLED_ANNOTATION in annotations and not excess.alone(annotations),
         OURS: names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations,
         CANDIDATE: updates.CANDIDATE_LABEL in labels,
         SELECTED: updates.SELECTED_LABEL in labels,

@@ -20,7 +20,7 @@ class Nodes:
 
     ``foreign``    they have the name of a machine's node and stand on another VM
     ``tainted``    the scheduler prefers others to them
-    ``annotated``  they have cluster-autoscaler's annotation, with any value
+    ``annotated``  they have cluster-autoscaler's annotation, with any value, and not only for being kept free
     ``ours``       they have the one that says that we wrote it
     ``candidates`` may be updated in place; ``selected``: are to be, or are being, updated
     ``begun``      the agent on them may have begun: they are drained or ready, and have no result yet

@@ -136,7 +136,7 @@ def _selected(seen: RollingSeen, nodes: Nodes, strategy: InPlaceUpdate) -> Itera
         for member in seen.members_of(seen.current)
         if names.node_name(member.labels) in nodes.selected
     )
-    limits = strategy.limits(seen.written.spec.replicas)
+    limits = strategy.limits(seen.desired)
     number = selectable(seen.fleet, limits, len(selected), sum(selected) + cordoned)
     waiting = [m for m, node, up in old if up and node in nodes.candidates and node not in nodes.selected]
     for member in waiting[:number]:

@@ -116,7 +116,7 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def _unavailable(seen: Seen[D, S, M]) -> tuple[Awaited, ...]:
     """The members that have to become available before a rollout goes on, or is over."""
-    if seen.counts.available >= seen.deployment.spec.replicas:
+    if seen.counts.available >= seen.desired:
         return ()
     kind = seen.policy.member_kind.resource.kind
     return (Awaited(f"its {kind}s to be available", "see those that are not ready"),)
@@ -180,9 +180,9 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     for intent in sizes.intents:
         match intent:
             case Resize(name, _, size, _, complete=True):
-                wanted[name] = sized(policy, wanted[name], sizes, size)
+                wanted[name] = sized(policy, policy.as_sized(wanted[name], seen.deployment), sizes, size)
             case Resize(name, _, size, _):
-                wanted[name] = with_replicas(wanted[name], size)
+                wanted[name] = with_replicas(policy.as_sized(wanted[name], seen.deployment), size)
             case Freeze(name, _):
                 wanted[name] = frozen(policy, wanted[name])
     return wanted

@@ -10,7 +10,7 @@ Invariants.  Every function is pure, but for ``idle`` and ``look``, which read c
 Called by    every module of this package; made once by each context (``machines.deployment.policy``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -132,6 +132,8 @@ class DeploymentPolicy(Generic[D, S, M]):
     """What else decisions look at, from caches: ``Seen.around``."""
 
     # What a deployment wants
+    desired: Callable[[D], int] = lambda deployment: deployment.spec.replicas
+    """How many members there are to be in all sets: in some APIs more than ``spec.replicas``."""
     with_defaults: Callable[[D], D]
     """The deployment with the defaults that decisions read; never written back."""
     validate: Callable[[D], str]
@@ -164,8 +166,11 @@ class DeploymentPolicy(Generic[D, S, M]):
     """Whether a set of the wanted template must be replaced all the same."""
     choice: Callable[[Group], Rank] = oldest
     """Which of several sets of the wanted template is the current one."""
-    ranking: Callable[[S, float], Callable[[M], Rank]]
-    """The order in which a set deletes members at this date (seconds since the epoch)."""
+    ranking: Callable[[S, float, Sequence[M]], Callable[[M], Rank]]
+    """The order in which a set deletes some of these living members at a date, in seconds since 1970."""
+    as_sized: Callable[[S, D], S] = lambda each, _deployment: each
+    """The set with what its ranking reads of the deployment; written with the set's size, and at once onto
+    the current set."""
     set_conditions: Callable[[S], tuple[Any, ...]]
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 

@@ -86,7 +86,7 @@ def is_unreported(seen: Seen[D, S, M]) -> bool:
 
 def rolled_out(seen: Seen[D, S, M]) -> bool:
     """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
-    counted = is_complete(seen.counts, seen.deployment.spec.replicas)
+    counted = is_complete(seen.counts, seen.desired)
     return counted and seen.current is not None and not any(group.expected for group in seen.fleet.old)
 
 
@@ -154,7 +154,7 @@ def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement 
 
 def _later_statement(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
     before, timed_out = seen.best or reported_counts(seen.written.status), seen.policy.reasons.timed_out
-    match progress(before, seen.counts, seen.deployment.spec.replicas, _last_report(seen), _timing(seen)):
+    match progress(before, seen.counts, seen.desired, _last_report(seen), _timing(seen)):
         case Progress.PROGRESSING:
             return _progressing_statement(seen)
         case Progress.TIMED_OUT if known.reason != timed_out:

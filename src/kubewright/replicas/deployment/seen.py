@@ -68,6 +68,11 @@ class Seen(Generic[D, S, M]):
     def deployment(self) -> D:
         return self.policy.with_defaults(self.written)
 
+    @cached_property
+    def desired(self) -> int:
+        """How many members there are to be in all sets."""
+        return self.policy.desired(self.deployment)
+
     @property
     def key(self) -> Key:
         return key_of(self.written)
@@ -106,9 +111,9 @@ class Seen(Generic[D, S, M]):
             (group for name, group in self.groups.items() if name != current),
             key=lambda group: (group.created, group.name),
         )
-        spec = self.deployment.spec
         chosen = self.groups[current] if current else None
-        return Fleet(self.written.metadata.name, spec.replicas, chosen, tuple(old), spec.paused)
+        paused = self.deployment.spec.paused
+        return Fleet(self.written.metadata.name, self.desired, chosen, tuple(old), paused)
 
     @cached_property
     def all_members(self) -> tuple[M, ...]:
@@ -174,7 +179,8 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     available = [member.available_at(now, min_ready) for member in alive]
     count = available.count(True)
     if 0 < count < len(alive):  # otherwise the order makes no difference
-        ranking = seen.policy.ranking(each, seen.wall.timestamp())
+        sized = seen.policy.as_sized(each, seen.deployment)
+        ranking = seen.policy.ranking(sized, seen.wall.timestamp(), alive)
         available = [member.available_at(now, min_ready) for member in sorted(alive, key=ranking)]
     up = count if count == len(alive) else sum(member.up for member in alive)
     return Group(

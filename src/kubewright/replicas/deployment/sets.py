@@ -94,7 +94,7 @@ def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revi
 def propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
     """The set with all that is propagated without a rollout, but for annotations."""
     spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
-    return policy.propagated(changed(each, spec=spec), deployment)
+    return policy.as_sized(policy.propagated(changed(each, spec=spec), deployment), deployment)
 
 
 def frozen(policy: DeploymentPolicy[D, S, M], each: S) -> S:

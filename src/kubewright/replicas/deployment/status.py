@@ -129,7 +129,7 @@ def _failure(seen: Seen[D, S, M], each: S) -> Statement | None:
 
 
 def _availability(seen: Seen[D, S, M], unavailable_on_purpose: int) -> Statement:
-    floor = seen.strategy.limits(seen.deployment.spec.replicas).floor - unavailable_on_purpose
+    floor = seen.strategy.limits(seen.desired).floor - unavailable_on_purpose
     if seen.counts.available >= max(floor, 0):
         return Statement(TRUE, seen.policy.reasons.available, "Deployment has minimum availability.")
     message = "Deployment does not have minimum availability."

@@ -28,7 +28,7 @@ MAX_TAKEN = 1000
 
 RESIZE_SECONDS = 5.0
 """How long a set waits for its deployment to resize it, when its size was computed for another
-``spec.replicas`` of the deployment than that of now."""
+desired number of the deployment than that of now."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ def size_contradiction(policy: SetPolicy[S, M, Any], found: S, owner: SetObject 
     reference = found.metadata.controller
     if reference is None or owner is None or owner.metadata.uid != reference.uid:
         return ""
-    wanted = owner.spec.replicas
+    wanted = policy.desired(owner)
     sized_for = integer(found.metadata.annotations, policy.desired_annotation, -1)
     if sized_for in (-1, wanted) or owner.metadata.deleting:
         return ""

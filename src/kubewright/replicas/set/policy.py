@@ -105,9 +105,9 @@ class SetPolicy(Generic[S, M, Obj]):
     """The status to write, from what was seen and what kept the pass from creating or deleting."""
 
     # ---------------------------------------------------------------- which members are deleted
-    ranking: Callable[[S, float], Callable[[M], Rank]]
-    """The order in which members are deleted that are too many, at a date in seconds since the epoch: the
-    one of the smallest rank is deleted first."""
+    ranking: Callable[[S, float, Sequence[M]], Callable[[M], Rank]]
+    """The order in which some of these living members are deleted when they are too many, at a date in
+    seconds since the epoch: the one of the smallest rank is deleted first."""
 
     # ---------------------------------------------------------------- how one is created
     create: "Callable[[Client, S, str], Awaitable[object]]"
@@ -149,9 +149,11 @@ class SetPolicy(Generic[S, M, Obj]):
     blocked: Callable[[S, Any], Wait | None] = lambda _set, _around: None
     """Why a set may not grow, from its own object or a cache; None: it may."""
     owner: Kind[Any] | None = None
-    """The kind that sizes sets: they follow its ``spec.replicas``."""
+    """The kind that sizes sets: they follow its desired number of members."""
+    desired: Callable[[Any], int] = lambda owner: owner.spec.replicas
+    """That number, of an owner."""
     desired_annotation: str = ""
-    """The annotation of a set with the ``spec.replicas`` of its owner that its own size was computed for."""
+    """The annotation of a set with the desired number of its owner that its own size was computed for."""
     propagation: Propagation[S, M, Obj] | None = None
     deciders: tuple[Decider[S, M], ...] = ()
     """What only this API decides, between creating members and deleting them."""

@@ -87,7 +87,7 @@ class Seen(Generic[S, M]):
         too_many = len(own) - self.set.spec.replicas
         if self.pause or too_many <= 0:
             return ()
-        ranking = self.policy.ranking(self.set, self.wall.timestamp())
+        ranking = self.policy.ranking(self.set, self.wall.timestamp(), self.alive)
         return tuple(sorted(own, key=ranking)[:too_many])
 
     @property

@@ -90,6 +90,15 @@ class MachineDeploymentSpec(Value, frozen=True, kw_only=True):
     auto_preserve_failed_machine_max: Annotated[
         Int32, doc("How many Failed machines may be preserved without being asked for.")
     ] = 0
+    excess_replicas: Annotated[
+        Int32 | None,
+        doc("How many machines there should be besides, kept free of workload by taints."),
+    ] = None
+
+    @property
+    def desired(self) -> int:
+        """How many machines there should be in all: for workload, and kept free."""
+        return self.replicas + (self.excess_replicas or 0)
 
 
 class MachineDeploymentCondition(Value, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ Source       capi.md §7.1-7.5, §7.9.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -181,7 +181,7 @@ def priority(member: ToyMember, policy: DeletePolicy, now: float) -> float:
     return oldness if policy is DeletePolicy.OLDEST else UNHEALTHY - oldness
 
 
-def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
+def ranking(owner: ToySet, wall: float, _living: Sequence[ToyMember] = ()) -> Callable[[ToyMember], Rank]:
     """Cluster API's: highest priority first, ties by name."""
     policy = DeletePolicy(owner.spec.delete_policy or "Random")
     return lambda member: (-priority(member, policy, wall), member.name)

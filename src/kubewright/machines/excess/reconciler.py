@@ -1,0 +1,108 @@
+"""Reconcile the taints of one deployment's machines: look, decide, act. And what enqueues a deployment.
+
+Theory.      Deployment, sets and machines are read by the look of the reconciler of deployments
+             (``replicas.deployment``). A deployment that keeps no machine free has a pass when its spec
+             changes: of the changes of machines only those count that concern one that does, or a machine
+             with the taints.
+Invariants.  A machine has one patch in a pass, for the version that was decided on; another one that fails
+             stops none.
+Called by    ``runtime.controller``; put together by ``machines.world``.
+"""
+
+from kubewright.api.diff import merge_patch
+from kubewright.api.machine import excess
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineDeployment, MachineSet
+from kubewright.base import delays
+from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.cache import Change
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.kube.patches import onto
+from kubewright.machines.excess.decide import KeepFree, counts, decide
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.doubts import Stale
+from kubewright.replicas.effects import error_of, run_parallel, stale_or
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import planned
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+MACHINE_TAINT = "machinetaint"
+KEEPS_FREE = "keeps-machines-free"
+"""The index of the deployments with ``spec.excessReplicas``, all under one value."""
+_ANY = "any"
+
+MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
+
+
+class MachineTaints:
+    """The reconciler: a key is that of a deployment."""
+
+    def __init__(self, deployments: MachineDeployments, control: Client) -> None:
+        self._deployments = deployments
+        self._machines: Informer[Machine] = deployments.index.objects
+        self._control = control
+        deployments.deployments.index(
+            KEEPS_FREE, lambda found: (_ANY,) if found.spec.excess_replicas is not None else ()
+        )
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            Unfinished: writes failed; the others were tried all the same.
+        """
+        seen = self._deployments.look(key)
+        if seen is None:
+            return Result.done()
+        plan = decide(seen)
+        planned(plan)
+        return Result.done().unless(await run_parallel(plan.steps, self._write))
+
+    async def _write(self, step: KeepFree) -> KubewrightError | None:
+        member, machine = step.member, self._machines.get(step.member.key)
+        what = f"machine {member.name}"
+        if machine is None or machine.metadata.resource_version != member.version:
+            return Stale(f"{what} is no longer the one that was seen")
+        spec = merge_patch(machine.spec, excess.kept_free(machine.spec, free=step.free))
+        error = await error_of(
+            self._control.patch(MACHINE, member.key, onto({"spec": spec}, machine.metadata))
+        )
+        return None if isinstance(error, NotFound) else stale_or(error, what)
+
+    def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
+        """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
+        deployments = self._deployments
+        controller = Controller(MACHINE_TAINT, self, clock, metrics=metrics)
+        controller.watches(deployments.deployments, only(spec_or_life))
+        controller.watches(deployments.sets, self._of_set)
+        wait = delays.GATHER_FOR_DEPLOYMENT
+        deployments.index.wake(controller, self.of_machine, wait, "a machine has changed")
+        return controller
+
+    def of_machine(self, before: MachineMember | None, after: MachineMember | None) -> set[Key]:
+        """The deployments for which a change of a machine may move the taints."""
+        if _facts(before) == _facts(after):
+            return set()
+        found = self._deployments.of_member(before, after)
+        tainted = any(member is not None and member.free for member in (before, after))
+        return found if tainted else self._keeping(found)
+
+    def _of_set(self, change: Change[MachineSet]) -> set[Key]:
+        """A set comes to a deployment, or leaves it, with its machines."""
+        return self._keeping(self._deployments.of_set(change))
+
+    def _keeping(self, found: set[Key]) -> set[Key]:
+        return found and found & set(self._deployments.deployments.keys_by(KEEPS_FREE, _ANY))
+
+
+def _facts(member: MachineMember | None) -> tuple[object, ...]:
+    """What decides about the taints of a machine, and those of others."""
+    if member is None:
+        return ()
+    return (member.uid, member.owner_uid, counts(member), member.free)
