@@ -124,6 +124,9 @@ class During(Enum):
 
     DELETING = "deleting"
 
+    UPDATING = "updating"
+    """A VM that runs: it goes on as it is."""
+
 
 _AFTER_A_LOOK: Mapping[Trouble, After] = {
     Trouble.TRANSIENT: SHORT,
@@ -146,6 +149,7 @@ PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
         Trouble.BROKEN: LONG,
     },
     During.LOOKING: _AFTER_A_LOOK,
+    During.UPDATING: _AFTER_A_LOOK,
     During.DELETING: {
         Trouble.TRANSIENT: SHORT,
         Trouble.EXHAUSTED: LONG,

@@ -48,6 +48,42 @@ def digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(_ENCODER.encode(spec)).hexdigest()
 
 
+def written(spec: Mapping[str, Any]) -> str:
+    """A providerSpec as text: that of equal ones is equal, whatever the order of their keys."""
+    return _ENCODER.encode(spec).decode()
+
+
+def read(text: str) -> dict[str, Any] | None:
+    """The providerSpec of such a text; None where it is none, as after an edit by hand."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def merged(fixed_of: Mapping[str, Any], hot_of: Mapping[str, Any], hot: Sequence[str]) -> dict[str, Any]:
+    """The fixed fields of one providerSpec with the hot fields of another: what a VM made by the first is,
+    once an update in place has given it what the second says."""
+    made = dict(fixed_of)
+    for field in hot:
+        path = field.split(".")
+        made = _with(made, path, _at(hot_of, path))
+    return made
+
+
+def united(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """All keys of two providerSpecs, with the values of the second where both have one: what may be on a VM
+    that had the first, when an update to the second was cut off."""
+    if one is None or other is None:
+        return other if one is None else one
+    both = dict(one)
+    for key, value in other.items():
+        before = both.get(key)
+        parted = isinstance(before, Mapping) and isinstance(value, Mapping)
+        both[key] = united(before, value) if parted else value
+    return both
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
     """The paths of all values that two providerSpecs do not share, sorted: the keys of objects, joined by
     dots."""
@@ -110,6 +146,23 @@ def _differences(before: object, after: object, path: tuple[str, ...] = ()) -> I
 def _same(before: object, after: object) -> bool:
     """Equal as JSON: true is not 1. Null is as good as nothing at all."""
     return before is after or _ENCODER.encode(before) == _ENCODER.encode(after)
+
+
+def _at(spec: object, path: Sequence[str]) -> object:
+    """The value at a path; None where there is none."""
+    for key in path:
+        spec = spec.get(key) if isinstance(spec, Mapping) else None
+    return spec
+
+
+def _with(spec: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:
+    """The same with this value at a path; None: without any, nor objects that are empty because of it."""
+    key, *rest = path
+    if rest:
+        below = spec.get(key)
+        value = _with(below if isinstance(below, Mapping) else {}, rest, value) or None
+    others = {each: found for each, found in spec.items() if each != key}
+    return others if value is None else {**others, key: value}
 
 
 def _covers(field: str, path: str) -> bool:

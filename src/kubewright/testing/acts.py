@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
 from kubewright.api.kinds import Kind
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
@@ -109,12 +110,14 @@ class Told:
 class Cloud:
     """A driver whose cloud makes what it is asked for. It has the VMs of ``vms``, by provider id.
 
-    ``asked``    the request of each creation, look, deletion and console, with its verb
+    ``asked``    the request of each creation, look, deletion, update and console, with its verb
+    ``updates``  what each update was told that the VM had before
     ``in_a_pass``  whether one of them came in the pass of a controller (``kube.contests``)
     """
 
     vms: dict[str, Instance] = field(default_factory=dict)
     asked: list[tuple[str, MachineRequest]] = field(default_factory=list)
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
     in_a_pass: bool = False
 
     async def create(self, request: MachineRequest) -> Instance:
@@ -142,6 +145,13 @@ class Cloud:
     async def console(self, request: MachineRequest) -> str:
         self._note("console", request)
         return "panic"
+
+    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
+        return ["tags"]
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        self._note("update", request)
+        self.updates.append(last_applied)
 
     async def volume_ids(self, _volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return ()

@@ -12,6 +12,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, Machine
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import KubewrightError
+from kubewright.driver import hot
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
@@ -24,6 +25,7 @@ from kubewright.runtime.result import Result
 from kubewright.testing.acts import Cloud, Happened, Told, at_rest, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen
+from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 from kubewright.wire.patch import apply_merge
 
@@ -182,6 +184,39 @@ def calling(verb: Verb, *vms: Instance, **sees: Any) -> Does:
         )
 
     return act_
+
+
+def updating(annotations: Mapping[str, str], *, refused: bool = False) -> Does:
+    """An update of the VM to one tag, from another; the server may refuse the mark."""
+
+    async def act_() -> tuple[Shelf, Performed]:
+        stage = Stage(machine("Running"))
+        await stage.target.put(MACHINE_CLASS, klass(providerSpec={"tags": {"of": "the class"}}))
+        if refused:
+            stage.control.answers |= {PATH: Forbidden("no")}
+        step = steps.UpdateVm({"annotations": annotations}, {"tags": {"a": "1"}}, {"tags": {"b": "2"}})
+        left = VmSeen(last_known_state="new")
+        return stage.control, await stage.perform(steps.Plan((step,)), vm=left, inputs="these")
+
+    return act_
+
+
+def updated(goal: Mapping[str, Any], before: Mapping[str, Any]) -> Callable[[Shelf, Any], None]:
+    """The cloud was asked to make the VM so, of what it had before."""
+
+    def then(shelf: Shelf, after: Performed) -> None:
+        asked("update")(shelf, after)
+        ((_, request),) = after.cloud.asked
+        assert (request.machine_class.provider_spec, after.cloud.updates) == (goal, [before])
+        assert hot.read(after.vm.applied) == goal
+        assert after.vm.settled(Verb.UPDATE)
+
+    return then
+
+
+def none_asked(after: Performed) -> None:
+    assert after.cloud.asked == []
+    assert isinstance(after.failed, steps.UpdateVm)
 
 
 def patched(body: Mapping[str, Any], version: str = "101", *, status: bool = False) -> Write:

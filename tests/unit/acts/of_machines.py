@@ -42,11 +42,14 @@ from .machine_stage import (
     gone,
     guarded,
     node_has,
+    none_asked,
     on_node,
     patched,
     says,
     told_as,
     tried,
+    updated,
+    updating,
 )
 from .of_infra_machines import result
 
@@ -267,6 +270,47 @@ OF_CALLS = (
         (steps.Call,),
         (patched({"status": {"lastKnownState": "new"}}, status=True),),
         then=asked("delete"),
+    ),
+    Scene(
+        "its VM is updated after the pass, when the mark is written",
+        updating({names.UPDATE_ANNOTATION: "hash"}),
+        (steps.UpdateVm,),
+        (
+            patched({"metadata": {"annotations": {names.UPDATE_ANNOTATION: "hash"}}}),
+            patched({"status": {"lastKnownState": "new"}}, "102", status=True),
+        ),
+        then=updated({"tags": {"a": "1"}}, {"tags": {"b": "2"}}),
+    ),
+    Scene(
+        "a mark that is there is not written again",
+        updating({}),
+        (steps.UpdateVm,),
+        (patched({"status": {"lastKnownState": "new"}}, status=True),),
+        then=updated({"tags": {"a": "1"}}, {"tags": {"b": "2"}}),
+    ),
+    Scene(
+        "without the mark no driver is called",
+        updating({names.UPDATE_ANNOTATION: "hash"}, refused=True),
+        (steps.UpdateVm,),
+        (patched({"metadata": {"annotations": {names.UPDATE_ANNOTATION: "hash"}}}),),
+        error=Forbidden,
+        then=lambda _shelf, after: none_asked(after),
+    ),
+    Scene(
+        "what a new VM has of its class is recorded with it",
+        doing(steps.Record(VM, {names.APPLIED_SPEC_ANNOTATION: "{}"}), of=machine("", vm=False)),
+        (steps.Record,),
+        (
+            patched(
+                {
+                    "metadata": {
+                        "labels": {names.NODE_LABEL: "m1"},
+                        "annotations": {names.APPLIED_SPEC_ANNOTATION: "{}"},
+                    },
+                    "spec": {"providerID": VM.provider_id},
+                }
+            ),
+        ),
     ),
 )
 

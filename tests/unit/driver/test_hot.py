@@ -8,7 +8,19 @@ from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.guard import GuardedDriver, Operation
-from kubewright.driver.hot import TagChanges, class_hash, differences, digest, fixed, three_way, without
+from kubewright.driver.hot import (
+    TagChanges,
+    class_hash,
+    differences,
+    digest,
+    fixed,
+    merged,
+    read,
+    three_way,
+    united,
+    without,
+    written,
+)
 from kubewright.driver.routing import RoutedDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
@@ -129,3 +141,54 @@ def test_a_driver_that_does_not_name_its_hot_fields(driver: Any, code: Code) -> 
     with pytest.raises(DriverError) as raised:
         guarded(driver).hot_fields(class_request().machine_class)
     assert raised.value.code is code
+
+
+MERGED = {
+    "hot fields of the second, fixed ones of the first": (
+        {"type": "s", "tags": {"a": "1"}}, {"type": "l", "tags": {"b": "2"}}, ["tags"], {"type": "s", "tags": {"b": "2"}}),
+    "a hot field below another": (
+        {"tags": {"vm": {"a": "1"}, "note": "x"}}, {"tags": {"vm": {"b": "2"}, "note": "y"}}, ["tags.vm"],
+        {"tags": {"vm": {"b": "2"}, "note": "x"}}),
+    "a hot field that the second lacks goes, and the object that it was alone in": (
+        {"type": "s", "tags": {"vm": {"a": "1"}}}, {"type": "s"}, ["tags.vm"], {"type": "s"}),
+    "one that the first lacks comes": ({"type": "s"}, {"tags": {"vm": {"a": "1"}}}, ["tags.vm"],
+        {"type": "s", "tags": {"vm": {"a": "1"}}}),
+    "what is neither there nor here": ({"type": "s"}, {"type": "l"}, ["tags.vm"], {"type": "s"}),
+    "where the first has a text in place of the object": ({"tags": "x"}, {"tags": {"vm": {"a": "1"}}}, ["tags.vm"],
+        {"tags": {"vm": {"a": "1"}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fixed_of", "hot_of", "hot", "made"), MERGED.values(), ids=MERGED.keys())
+def test_what_a_vm_of_one_spec_is_after_an_update_to_another(
+    fixed_of: dict[str, Any], hot_of: dict[str, Any], hot: list[str], made: dict[str, Any]
+) -> None:
+    before = written(fixed_of)
+    assert merged(fixed_of, hot_of, hot) == made
+    assert written(fixed_of) == before
+
+
+UNITED = {
+    "all keys, and the values of the second": ({"tags": {"a": "1", "b": "1"}}, {"tags": {"b": "2", "c": "2"}},
+        {"tags": {"a": "1", "b": "2", "c": "2"}}),
+    "one alone": (None, {"a": 1}, {"a": 1}),
+    "the other alone": ({"a": 1}, None, {"a": 1}),
+    "none": (None, None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "both"), UNITED.values(), ids=UNITED.keys())
+def test_what_may_be_on_a_vm_whose_update_was_cut_off(
+    one: dict[str, Any] | None, other: dict[str, Any] | None, both: dict[str, Any] | None
+) -> None:
+    assert united(one, other) == both
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"x"', "null", "{}x", "[" * 100_000])
+def test_a_text_that_is_no_provider_spec_is_none(text: str) -> None:
+    assert read(text) is None
+
+
+def test_a_provider_spec_is_read_as_it_was_written_whatever_the_order_of_keys() -> None:
+    assert written({"b": 1, "a": {"d": None, "c": [2]}}) == written({"a": {"c": [2], "d": None}, "b": 1})
+    assert read(written({"a": {"c": [2]}})) == {"a": {"c": [2]}}

@@ -15,6 +15,7 @@ from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import Code
 from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
+from kubewright.machines.machine.applied import Specs
 from kubewright.machines.machine.caches import Caches, LookDeps
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
@@ -84,6 +85,7 @@ class Machines(Shelf):
             shard=shard,
             one_clock=one_clock,
             console=ends if console else None,
+            hot_fields=lambda _class: ["tags"],
         )
         self.looker = Looker(deps, self.calls, self.moments)
         if visible:
@@ -296,6 +298,7 @@ LOOK = Look(
                 "can_call": False,
                 "secret_missing": False,
                 "inputs": "",
+                "specs": None,
                 "capacity": None,
                 "name_conflict": False,
                 "doubt_until": None,
@@ -340,6 +343,11 @@ LOOK = Look(
                 "has_token": True,
                 "busy": True,
             },
+        ),
+        Scene(
+            "its VM may have other tags than its class says",
+            scene(machine("Running"), (MACHINE_CLASS, klass(providerSpec={"tags": {"a": "1"}}))),
+            {"specs": Specs({"tags": {"a": "1"}}, of="small", hot=("tags",))},
         ),
         Scene(
             "its secret is missing",

@@ -304,6 +304,8 @@ async def test_machines_are_looked_at_on_one_server_and_nodes_on_the_other() -> 
     assert await shared.volume_ids(volume) == [VolumeSpec("pv", {"csi": {}})]
     assert shared.console is not None
     assert await shared.console("m1") == "console of m1"
+    assert shared.hot_fields is not None
+    assert shared.hot_fields("small") == ["field of small"]
 
 
 class Volumes:
@@ -314,3 +316,6 @@ class Volumes:
 
     async def volume_ids(self, volumes: Any) -> Any:
         return volumes
+
+    def hot_fields(self, machine_class: Any) -> Any:
+        return [f"field of {machine_class}"]

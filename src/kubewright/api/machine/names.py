@@ -49,6 +49,14 @@ LAST_APPLIED_CAPACITY_ANNOTATION = "node.machine.sapcloud.io/last-applied-virtua
 NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
 ORPHAN_OF_ANNOTATION = "kubewright.dev/orphan-of-class"
 """On a Node, ours: no machine wants its VM, which is being deleted by the class of this namespace/name."""
+APPLIED_SPEC_ANNOTATION = "last-applied-providerspec"
+"""On a Machine: JSON of the providerSpec that its VM has, as it was applied last (seed 004, hot update)."""
+APPLIED_CLASS_ANNOTATION = "kubewright.dev/last-applied-class"
+"""On a Machine, ours: the name of the class of that providerSpec."""
+UPDATE_ANNOTATION = "inflight-providerspec-hash"
+"""On a Machine: an update of its VM has begun, to the providerSpec of this hash, and is not done yet."""
+UPDATE_SPEC_ANNOTATION = "kubewright.dev/inflight-providerspec"
+"""On a Machine, ours: JSON of all that updates may have put on its VM since the last one that succeeded."""
 NUMBER_ANNOTATION = "kubewright.dev/number"
 """On a Machine, ours: which of its set's machines it is, counted from 1; its name says the same."""
 LAST_NUMBER_ANNOTATION = "kubewright.dev/last-number"
@@ -201,6 +209,24 @@ class ClassReason(StrEnum):
     SECRET_MISSING = "SecretMissing"
 
 
+CLASS_APPLIED = "Applied"
+"""The condition of a MachineClass, ours: whether the VMs of its machines have what it says by now. Its reason
+is a word of ``NotApplied``."""
+
+
+class NotApplied(StrEnum):
+    """Why VMs lack what their class says."""
+
+    FIXED_FIELDS = "FixedFieldsDiffer"
+    """The driver cannot change these fields of a VM that runs."""
+    NO_UPDATES = "NoUpdates"
+    """The driver changes no VM that runs."""
+    TOO_LARGE = "TooLarge"
+    """The providerSpec cannot be noted on a machine, so what its VM has is not known."""
+    OTHER_CLASS = "OtherClass"
+    """The VM was made by another class."""
+
+
 class ConditionType(StrEnum):
     """Conditions of MachineSets and MachineDeployments."""
 
@@ -278,6 +304,11 @@ class EventReason(StrEnum):
     UPDATED_IN_PLACE = "UpdatedInPlace"
     FAILED_IN_PLACE_UPDATE = "FailedInPlaceUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
+    UPDATING_VM = "UpdatingVM"
+    VM_UPDATED = "VMUpdated"
+    FAILED_UPDATE_VM = "FailedUpdateVM"
+    CLASS_NOT_APPLIED = "ClassNotApplied"
+    """VMs lack what their class says by now: its driver cannot give it to VMs that run."""
 
 
 SETS_LEASE = "machine-controller-manager"

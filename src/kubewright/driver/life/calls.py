@@ -11,9 +11,10 @@ Called by    the controller of the objects; a program owns ``run``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 
@@ -97,15 +98,24 @@ class VmCalls:
             self._consoles[uid] = ConsoleSeen(self._clock.now(), text)
         self._on_done(key)
 
-    def start(self, key: Key, uid: str, verb: Verb, ask: Ask, *, inputs: str) -> None:
-        """Begin a call; a second one while the first runs is ignored."""
+    def start(
+        self,
+        key: Key,
+        uid: str,
+        verb: Verb,
+        ask: Ask,
+        *,
+        inputs: str,
+        last_applied: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin a call; a second one while the first runs is ignored. ``last_applied`` is for updates."""
         if uid in self._tasks:
             return
         before = self.seen(uid)
         self._seen[uid] = replace(before, verb=verb, began=self._clock.now(), ended=None, inputs=inputs)
 
         def call() -> Awaitable[VmSeen]:
-            return outcome(self._driver, self._clock, verb, ask, before)
+            return outcome(self._driver, self._clock, verb, ask, before, last_applied=last_applied)
 
         self._tasks[uid] = asyncio.create_task(self._run(key, uid, call), name=f"{verb.value} {key}")
 

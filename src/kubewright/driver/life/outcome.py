@@ -4,20 +4,25 @@ Theory.      A call may take several verbs of the driver (ensure: status, create
              answer becomes one ``VmSeen``; a failure keeps what was known before.
              What the driver leaves for its next call is kept until it says something else. A creation
              that cannot succeed as it is makes it void, and so does a deletion.
+             What a VM has of its class is known of a creation that was the first to be asked for, and of an
+             update that was answered; not of a VM that was found.
 Invariants.  A creation that the driver did not definitely refuse leaves a doubt. A VM without its names is
              not recorded: it could never be found again. Nothing but cancellation is raised.
 Source       mcm.md §3.4, §3.5, §4.4; seed 004 (InitializeMachine).
 Called by    ``calls``.
 """
 
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
-from kubewright.driver.contract import Driver, Instance, MachineRequest
+from kubewright.driver import hot
+from kubewright.driver.contract import Driver, Instance, MachineRequest, Updates
 from kubewright.driver.errors import (
     TELLING,
     Code,
@@ -35,10 +40,22 @@ Ask = Callable[[], Awaitable[MachineRequest]]
 """Makes the request of a call; it runs beside the workers too, for it may need a bootstrap token."""
 
 
-async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: VmSeen) -> VmSeen:
-    """What is known after a call. Verb and times of the call are filled in by ``calls``."""
+async def outcome(
+    driver: Driver,
+    clock: Clock,
+    verb: Verb,
+    ask: Ask,
+    before: VmSeen,
+    *,
+    last_applied: Mapping[str, Any] | None = None,
+) -> VmSeen:
+    """What is known after a call; ``last_applied`` is for updates. Verb and times of the call are filled in
+    by ``calls``."""
     try:
-        found = await _asked(driver, clock, verb, ask, before)
+        if verb is Verb.UPDATE:
+            found = await _update(driver, await ask(), last_applied, before)
+        else:
+            found = await _asked(driver, clock, verb, ask, before)
     except DriverError as failure:
         told = before.told or failure.code in TELLING
         found = replace(before, error=failure, told=told, last_known_state=_state_after(verb, failure))
@@ -64,13 +81,11 @@ def _state_after(verb: Verb, failure: DriverError) -> str | None:
 
 async def _asked(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: VmSeen) -> VmSeen:
     request = await ask()
-    match verb:
-        case Verb.ENSURE:
-            return await _ensure(driver, clock, request, before)
-        case Verb.LOOK:
-            return await _look(driver, request, before)
-        case Verb.DELETE:
-            return await _delete(driver, request, before)
+    if verb is Verb.ENSURE:
+        return await _ensure(driver, clock, request, before)
+    if verb is Verb.LOOK:
+        return await _look(driver, request, before)
+    return await _delete(driver, request, before)
 
 
 async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before: VmSeen) -> VmSeen:
@@ -81,9 +96,11 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
     tell that it failed.
     """
     found, complete = await _find(driver, request, complete=not before.initializing)
+    applied = before.applied
     if found is None:
         try:
             found = await driver.create(request)
+            applied = "" if before.doubt else _spec_of(request)
         except DriverError as failure:
             doubt = before.doubt if failure.meaning.nothing_done else clock.now()
             state, told = _state_after(Verb.ENSURE, failure), before.told or failure.code in TELLING
@@ -95,6 +112,7 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
                 doubt=doubt,
                 last_known_state=state,
             )
+    before = replace(before, applied=applied)
     if not complete and not _strange(found, request):
         try:
             found = _filled(await driver.initialize(request), found)
@@ -110,7 +128,8 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
 def _named(found: Instance, request: MachineRequest, before: VmSeen, clock: Clock) -> VmSeen:
     """A VM as it may be recorded. After another answer to a creation there may be one, which is a doubt."""
     if not (wrong := _strange(found, request) or _lacks(found)):
-        return VmSeen(instance=found, doubt=before.doubt, last_known_state=found.last_known_state or None)
+        left = found.last_known_state or None
+        return VmSeen(instance=found, doubt=before.doubt, applied=before.applied, last_known_state=left)
     error = DriverError.of(Code.Internal, f"the driver answered with {wrong}")
     state, now = found.last_known_state or None, clock.now()
     return replace(before, error=error, told=True, initializing=False, doubt=now, last_known_state=state)
@@ -158,6 +177,21 @@ async def _delete(driver: Driver, request: MachineRequest, before: VmSeen) -> Vm
     except NotFound as gone:
         state = gone.last_known_state
     return VmSeen(absent=True, deleted=True, doubt=before.doubt, last_known_state=state or "")
+
+
+async def _update(
+    driver: Driver, request: MachineRequest, last_applied: Mapping[str, Any] | None, before: VmSeen
+) -> VmSeen:
+    """Of VM and doubts nothing is learned by it; a failed one may have done a part."""
+    if not isinstance(driver, Updates):
+        raise Unimplemented("this driver updates no VM in place")
+    await driver.update(request, last_applied)
+    return replace(before, error=None, applied=_spec_of(request), last_known_state=None)
+
+
+def _spec_of(request: MachineRequest) -> str:
+    """The same text for all VMs of a class: it is kept for each."""
+    return sys.intern(hot.written(request.machine_class.provider_spec))
 
 
 def _filled(answer: Instance, known: Instance) -> Instance:

@@ -22,6 +22,9 @@ class Verb(Enum):
 
     DELETE = "delete"
 
+    UPDATE = "update"
+    """Change the VM on record while it runs (``contract.Updates``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class VmSeen:
@@ -38,6 +41,8 @@ class VmSeen:
     ``doubt``             when a VM may last have been made that we do not know: a creation ended without a
                           definite answer or by a fault of ours, or the driver answered with a strange VM
     ``inputs``            what the call was made from: a change of them is worth another try
+    ``applied``           the providerSpec that the VM has by a call of this process that made or updated it,
+                          as text (``hot.written``); empty: not known here
     ``last_known_state``  what the driver wants to be told with its next call; None: what is on record
     """
 
@@ -52,6 +57,7 @@ class VmSeen:
     initializing: bool = False
     doubt: datetime | None = None
     inputs: str = ""
+    applied: str = ""
     last_known_state: str | None = None
 
     @property

@@ -59,6 +59,7 @@ from kubewright.machines.machine.steps import (
     Record,
     RemoveFinalizer,
     Step,
+    UpdateVm,
 )
 from kubewright.machines.machine.unanswered import is_unanswered
 from kubewright.runtime.result import Result
@@ -158,12 +159,16 @@ class Actor:
         match step:
             case AddFinalizer(patch) | Annotate(patch):
                 return await self._patch(meta, {"metadata": patch})
+            case UpdateVm(patch):
+                marked = await self._patch(meta, {"metadata": patch}) if patch["annotations"] else None
+                self._update(seen, step)
+                return marked
             case Call(verb):
                 self._call(seen, verb)
-            case Record(found):
-                labels = {names.NODE_LABEL: found.node_name}
-                known = {"metadata": {"labels": labels}, "spec": {"providerID": found.provider_id}}
-                return await self._patch(meta, known)
+            case Record(found, notes):
+                labels = {"labels": {names.NODE_LABEL: found.node_name}}
+                known = {**labels, "annotations": notes} if notes else labels
+                return await self._patch(meta, {"metadata": known, "spec": {"providerID": found.provider_id}})
             case EndPreservation(because):
                 body = {"status": {"currentStatus": {"preserveExpiryTime": None}}}
                 ended = await self._patch(meta, body, subresource="status")
@@ -251,6 +256,16 @@ class Actor:
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
         same = bool(now.metadata.resource_version) and (versioned or now.spec == node.spec)
         return now if same else node
+
+    def _update(self, seen: Seen, step: UpdateVm) -> None:
+        machine = structs.replace(seen.machine, status=seen.status)
+        outside_of_a_pass().run(
+            partial(self._calls.start, inputs=seen.inputs, last_applied=step.before),
+            Key(machine.metadata.namespace, machine.metadata.name),
+            machine.metadata.uid,
+            Verb.UPDATE,
+            lambda: self._requests.make_update(machine, step.goal),
+        )
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = structs.replace(seen.machine, status=seen.status)

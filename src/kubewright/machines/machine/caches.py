@@ -11,7 +11,7 @@ Called by    ``look``, ``requests``, ``reconciler``, ``durations``; ``machinecla
              ``cli.explain``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -203,7 +203,8 @@ class LookDeps:
 
     ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
     process works on. ``volume_ids`` asks the driver for the ids of a volume, ``console`` for the end of what
-    a VM wrote to its console; None: there is none to ask. ``one_clock``: the server of the machines is in
+    a VM wrote to its console, ``hot_fields`` for what it can change on a VM that runs; None: there is none
+    to ask. ``one_clock``: the server of the machines is in
     this process (``kube.client.Client.one_clock``).
     """
 
@@ -214,6 +215,7 @@ class LookDeps:
     shard: Shard = WHOLE
     volume_ids: VolumeIds | None = None
     console: Callable[[MachineRequest], Awaitable[str]] | None = None
+    hot_fields: Callable[[MachineClass], Sequence[str]] | None = None
     one_clock: bool = False
 
 
@@ -250,6 +252,7 @@ def shared_of(environment: Environment, driver: RoutedDriver, settings: MachineS
         one_clock=control.client.one_clock,
         volume_ids=lambda volume: driver.volume_ids([VolumeSpec(volume.name, volume.spec)]),
         console=driver.console,
+        hot_fields=driver.hot_fields,
     )
 
 

@@ -11,6 +11,9 @@ Theory.      The driver is asked to ensure the VM when none is on record, or whe
              answered; ``timeoutActive`` stays false until the driver has said that the VM is complete.
              A Failed machine that no set replaces goes on trying while its VM is not on record, and stays
              Failed until its node is healthy.
+             What a new VM has of its class is noted in the write that records it, so that it need not be
+             updated (``hot_update``); of one that was found, or of which another process may have asked, it
+             is not known.
 Invariants.  The driver is called only after our finalizer is on the machine, and only while machine, class
              and secrets are valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
@@ -31,7 +34,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
-from kubewright.machines.machine import states
+from kubewright.machines.machine import applied, states
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
@@ -62,7 +65,9 @@ def record_vm(seen: Seen) -> Plan | None:
         event=False,
     )
     because = f"its VM is {found.provider_id}"
-    return Plan((Record(found),), AT_ONCE, because, milestone=made)
+    fresh = bool(seen.vm.applied) and names.APPLIED_SPEC_ANNOTATION not in machine.metadata.annotations
+    noted = applied.on_record(seen.vm.applied, machine.spec.machine_class.name) if fresh else {}
+    return Plan((Record(found, noted),), AT_ONCE, because, milestone=made)
 
 
 def refuse_invalid(seen: Seen) -> Plan | None:

@@ -1,6 +1,7 @@
 """Decide what to do with one machine: of its list of deciders, the first one with a plan counts.
 
-Called by    ``reconciler.Machines``. Continues in ``creation``, ``health``, ``in_place`` and ``deletion``.
+Called by    ``reconciler.Machines``. Continues in ``creation``, ``health``, ``hot_update``,
+             ``in_place`` and ``deletion``.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from kubewright.machines.machine.deletion import (
     wait_until_readable,
 )
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
+from kubewright.machines.machine.hot_update import update_vm
 from kubewright.machines.machine.in_place import update_in_place
 from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
 from kubewright.machines.machine.refusals import allowed, paced
@@ -43,7 +45,7 @@ from kubewright.machines.machine.waiting import awaited
 Decider = Callable[[Seen], Plan | None]
 LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
-    ensure_vm, prolong_token, await_no_node, refuse_name_conflict, update_in_place, follow_node,
+    ensure_vm, prolong_token, update_vm, await_no_node, refuse_name_conflict, update_in_place, follow_node,
 )  # fmt: skip
 DELETING: tuple[Decider, ...] = (
     await_call_in_flight, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,

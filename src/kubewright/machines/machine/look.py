@@ -18,7 +18,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineStatus
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
@@ -26,6 +26,7 @@ from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
+from kubewright.machines.machine.applied import Specs, specs_of
 from kubewright.machines.machine.caches import ClassSeen, LookDeps, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
@@ -79,6 +80,7 @@ class Looker:
         self._target = deps.target
         self._volume_ids = deps.volume_ids
         self._console = deps.console
+        self._hot_fields = deps.hot_fields
         self._clock = deps.clock
         self._one_clock = deps.one_clock
         self._shard = deps.shard
@@ -238,6 +240,7 @@ class Looker:
             can_call=found.can_call,
             secret_missing=found.secret_missing,
             inputs=found.version,
+            specs=self._specs(machine, found.machine_class),
             capacity=capacity.of_class(found.machine_class),
             doubt_until=self._calls.doubt_until(
                 machine.metadata.uid,
@@ -257,6 +260,11 @@ class Looker:
             unreachable=self._caches.unreachable(moment, self._longest),
             refused=tuple(each for each in self._refused.get(machine.metadata.uid, ()) if now < each.until),
         )
+
+    def _specs(self, machine: Machine, machine_class: MachineClass | None) -> Specs | None:
+        if self._hot_fields is None or machine_class is None:
+            return None
+        return specs_of(machine, machine_class, self._hot_fields)
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
         conditions = node.status.conditions if node else ()

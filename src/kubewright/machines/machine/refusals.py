@@ -89,6 +89,7 @@ RULES: Mapping[type[Step], Rule] = {
     steps.Record: Rule("record the machine's VM", _never, _always),
     steps.DeleteMachine: Rule("delete the machine", _always, _always),
     steps.Annotate: Rule("annotate the machine", _always, _always),
+    steps.UpdateVm: Rule("mark the machine before its VM is updated", _always, _always),
     steps.EndPreservation: Rule("take the expiry off the machine", _always, _always),
     steps.SetPreservationMarks: Rule("mark the node as preserved", _always, _always),
     steps.SetPreservedCondition: Rule("write the node's Preserved condition", _always, _always),

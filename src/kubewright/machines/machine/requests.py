@@ -10,7 +10,12 @@ Source       mcm.md §3.1, §4.6.
 Called by    ``act``.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import Machine
@@ -58,6 +63,16 @@ class Requests:
             filled = userdata.filled(raw, machine.metadata.name, token)
             secret = Secret(data={**secret.data, "userData": filled})
         return MachineRequest(machine, machine_class, secret)
+
+    async def make_update(self, machine: Machine, goal: Mapping[str, Any]) -> MachineRequest:
+        """The request for an update: by the class, but what the VM is to be is ``goal``.
+
+        Raises:
+            Incomplete: the class or a secret has gone since the update was planned.
+        """
+        request = await self.make(machine, Verb.UPDATE, timedelta(0))
+        aimed = structs.replace(request.machine_class, provider_spec=goal)
+        return replace(request, machine_class=aimed)
 
     async def delete_token(self, machine: Machine) -> None:
         """Delete the machine's token, if there is one; that of a machine with the same token id stays."""

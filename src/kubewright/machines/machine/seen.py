@@ -14,11 +14,12 @@ from msgspec import structs
 
 from kubewright.api.core import Node
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
+from kubewright.api.machine.names import OperationState, OperationType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.machines.machine.applied import Specs
 from kubewright.machines.machine.capacity import Capacity
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
@@ -92,6 +93,8 @@ class Seen:
     ``can_call``     the class and all its secrets are there, so that the driver can be called
     ``secret_missing``  the class is there, and not all its secrets
     ``inputs``       changes whenever what a cloud is told does: class, secrets
+    ``specs``        what its VM has of its class, where that may be other than what the class says; None: it
+                     is the same, or there is no class
     ``capacity``     the virtual capacity of the class; None: not known
     ``name_conflict``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation without an answer may still bring a VM
@@ -123,6 +126,7 @@ class Seen:
     can_call: bool = True
     secret_missing: bool = False
     inputs: str = ""
+    specs: Specs | None = None
     capacity: Capacity | None = None
     name_conflict: bool = False
     doubt_until: datetime | None = None
@@ -294,7 +298,8 @@ class Seen:
             types = bad_conditions(self.machine, self.settings.node_conditions)
             sick = bool(before.conditions) and not judge(before.conditions, types).healthy
         else:
-            failed = before.last_operation.state == OperationState.FAILED
+            last = before.last_operation  # an update that failed says nothing of its health
+            failed = last.state == OperationState.FAILED and last.type != OperationType.UPDATE
             sick = failed or before.current_status.phase == Phase.FAILED
         return TerminatingReason.UNHEALTHY if sick else TerminatingReason.SCALE_DOWN
 

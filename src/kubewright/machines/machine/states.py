@@ -25,6 +25,7 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Report
 
 CREATE, HEALTH_CHECK, DELETE = OperationType.CREATE, OperationType.HEALTH_CHECK, OperationType.DELETE
+UPDATE = OperationType.UPDATE
 IN_PLACE, DRAIN_NODE = OperationType.IN_PLACE_UPDATE, OperationType.DRAIN_NODE
 PROCESSING, FAILED, SUCCESSFUL = OperationState.PROCESSING, OperationState.FAILED, OperationState.SUCCESSFUL
 
@@ -38,6 +39,10 @@ UPDATABLE = (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_SUCCESSFUL, Pha
 """Its node has joined, and it is not to be replaced: the node may be drained for an update in place."""
 WATCHED = (Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
 """Its node was well when it came to the phase, and is to stay so."""
+CHANGEABLE = (Phase.RUNNING, Phase.AVAILABLE, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
+"""Its VM is complete, and not to be replaced: it may be updated while it runs."""
+TELLS_OF_CHANGES = tuple(phase for phase in CHANGEABLE if phase is not Phase.UNKNOWN)
+"""Of an Unknown machine the last operation says why it is so."""
 TIMED_BY_HEALTH = (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
 """After the health time-out such a machine is replaced."""
 MAY_BECOME_RUNNING = tuple(phase for phase in Phase if phase not in (Phase.RUNNING, *UPDATING))
@@ -72,6 +77,9 @@ class Finding(Enum):
     UPDATED = "its node was updated in place"
     NOT_UPDATED = "the update in place of its node failed"
     UPDATE_TIMEOUT = "the update in place of its node lasts too long"
+    VM_CHANGES = "its VM is being updated while it runs, for longer than most need"
+    VM_CHANGED = "its VM was updated, and that had been told"
+    VM_NOT_CHANGED = "the update of its VM failed, and is tried again"
     DELETION_GOES_ON = "it is being deleted, and that takes longer than most need"
     DELETION_FAILS = "it is being deleted, and something is in the way"
 
@@ -142,6 +150,14 @@ TABLE: tuple[Row, ...] = (
         "Machine {machine} failed to update dependencies: {text}"),
     Row((Phase.IN_PLACE_UPDATING,), Finding.UPDATE_TIMEOUT, Phase.IN_PLACE_UPDATE_FAILED, IN_PLACE, FAILED,
         "Machine {machine} failed to in-place update in {in_place_update_timeout}."),
+    *(Row((phase,), Finding.VM_CHANGES, phase, UPDATE, PROCESSING,
+          "Updating the VM of machine {machine} on cloud provider. The driver has not answered since {asked}")
+      for phase in TELLS_OF_CHANGES),
+    *(Row((phase,), Finding.VM_CHANGED, phase, UPDATE, SUCCESSFUL,
+          "Machine {machine} successfully updated on cloud provider")
+      for phase in TELLS_OF_CHANGES),
+    *(Row((phase,), Finding.VM_NOT_CHANGED, phase, UPDATE, FAILED, "{text}")
+      for phase in TELLS_OF_CHANGES),
     Row(EVERY, Finding.DELETION_GOES_ON, Phase.TERMINATING, DELETE, PROCESSING, "{text}"),
     Row(EVERY, Finding.DELETION_FAILS, Phase.TERMINATING, DELETE, FAILED, "{text}"),
 )  # fmt: skip

@@ -47,6 +47,8 @@ class Record:
     """Write the VM's providerID and node name onto the machine."""
 
     instance: Instance
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """What the VM has of its class, in the same write (``applied``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,18 @@ class DeleteMachine:
 
 class Annotate(PatchStep):
     """Change the machine's own annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVm(PatchStep):
+    """Mark the machine, and then have the driver make its VM what ``goal`` says, in the background.
+
+    ``patch`` is of the machine's metadata; with no annotations in it the marks are there. ``before`` is all
+    that the VM may have by updates; None: not known.
+    """
+
+    goal: Mapping[str, Any]
+    before: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +178,7 @@ MachineStep = (
     | Call
     | Record
     | Annotate
+    | UpdateVm
     | EndPreservation
     | DeleteMachine
     | DeleteBootstrapToken

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.base.plan import AT_ONCE, Awaited
-from kubewright.driver.life.plan import State, Want
+from kubewright.driver.life.plan import State, Want, remedy
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine.creation import vm_incomplete
 from kubewright.machines.machine.seen import Seen
@@ -49,9 +49,18 @@ def _of_life(seen: Seen, phase: Phase) -> Iterator[Awaited]:
     vm = seen.vm_plan(Want.ENSURED)
     if wants_vm and not seen.has_healthy_node:
         yield from vm.awaits
+    yield from _update(seen)
     has_vm = not wants_vm or vm.state is State.DONE
     if has_vm and seen.settings.joins and phase not in WELL:
         yield _node(seen, phase)
+
+
+def _update(seen: Seen) -> Iterator[Awaited]:
+    """What an update of its VM waits for."""
+    if seen.vm.running and seen.vm.verb is Verb.UPDATE:
+        yield Awaited("the driver to update the VM", "see whether its cloud answers", seen.vm.began)
+    if seen.specs is not None and seen.specs.due and (error := seen.vm.failed(Verb.UPDATE)):
+        yield Awaited(f"the cloud to take an update of the VM: {error.code.name}", remedy(error.code))
 
 
 def _node(seen: Seen, phase: Phase) -> Awaited:

@@ -65,18 +65,23 @@ def moved_patch(machine: Machine, source: MachineSet, target: MachineSet) -> dic
     """What makes a machine of ``source``, which was updated in place, one of ``target``: owner, labels,
     annotations and class as the template of ``target`` has them. What others wrote on the machine stays.
 
+    What the VM has of its class changes by that, but for what only a driver can change (``machine.applied``).
     The mark ``update-result`` says that the size of ``target`` may not count the machine yet.
     """
     meta, old, new = machine.metadata, source.spec.template.metadata, target.spec.template.metadata
     owners = tuple(owner for owner in meta.owner_references if owner.uid != source.metadata.uid)
     labels = {**_without(meta.labels, old.labels), **new.labels}
     labels[updates.UPDATE_RESULT_LABEL] = updates.UpdateResult.SUCCESSFUL
+    noted = {**_without(meta.annotations, old.annotations), **new.annotations}
+    other = target.spec.template.spec.machine_class.name != machine.spec.machine_class.name
+    if other and names.APPLIED_CLASS_ANNOTATION in noted:
+        noted[names.APPLIED_CLASS_ANNOTATION] = ""
     after = structs.replace(
         machine,
         metadata=structs.replace(
             meta,
             labels=labels,
-            annotations={**_without(meta.annotations, old.annotations), **new.annotations},
+            annotations=noted,
             owner_references=(*owners, reference(target, MACHINE_SET)),
         ),
         spec=structs.replace(machine.spec, machine_class=target.spec.template.spec.machine_class),
