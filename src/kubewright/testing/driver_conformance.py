@@ -10,15 +10,16 @@ How.      Write a ``Bench`` for your cloud, as an async context manager that cle
           with ``asyncio_mode = "auto"`` of pytest-asyncio. Each test opens a bench of its own.
 Theory.   The suite says only what ``driver.contract`` says, and asks only through the port, so it
           can run against a real account. What a cloud cannot do is skipped, not failed:
-          ``Unimplemented`` for optional calls, None from ``restarted``.
+          ``Unimplemented`` for optional calls, None from ``restarted``. What an update does to the tags of
+          the cloud's objects the port does not say: a bench that is a ``Tagging`` shows them.
 Needs     pytest, pytest-asyncio (extra ``testing``).
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import pytest
 from msgspec import structs
@@ -28,15 +29,21 @@ from kubewright.driver.contract import (
     Driver,
     Instance,
     MachineRequest,
+    Updates,
     Validates,
     VolumeSpec,
     stub,
 )
 from kubewright.driver.errors import Code, DriverError, InvalidArgument, NotFound, Unimplemented
+from kubewright.driver.hot import is_mandatory
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 600.0
 """Longest that one test may take; real clouds are slow, virtual time is free."""
+REPEATS = 10
+"""How often an update that fails is repeated."""
+Tagged = Mapping[str, Mapping[str, str]]
+"""The tags of a VM and of what belongs to it, by the cloud's names of these objects."""
 
 
 class Bench(Protocol):
@@ -59,6 +66,25 @@ class Bench(Protocol):
 
     def volumes(self) -> tuple[Sequence[VolumeSpec], Sequence[str]]:
         """Some volumes, at least one of them foreign, and the ids that the driver must answer."""
+
+
+@runtime_checkable
+class Tagging(Protocol):
+    """A bench that shows what an update does to the tags of a VM, its interfaces and disks."""
+
+    def tagged(self, tags: Mapping[str, str], *, mandatory: bool = True) -> ClassRequest:
+        """``machine_class`` with these tags for all objects that may have some, besides those by which VMs
+        are found; or without those."""
+
+    async def tags(self, provider_id: str) -> Tagged:
+        """What the cloud says that its objects have."""
+
+    async def put_tag(self, provider_id: str, key: str, value: str) -> None:
+        """Put a tag on each of these objects, as a person does who uses the cloud without us."""
+
+    async def interrupt(self) -> bool:
+        """Let the next update of a VM that is made from now on fail after a part of it; False where that
+        cannot be done."""
 
 
 class DriverConformance(ABC):
@@ -159,6 +185,84 @@ class DriverConformance(ABC):
             first = await _or_skip(driver.initialize(request))
             second = await driver.initialize(request)
             assert first.provider_id == second.provider_id == made.provider_id
+
+    # ------------------------------------------------------------ update
+
+    async def test_what_can_be_updated_is_named_by_fields_of_the_provider_spec(self) -> None:
+        async with self._open() as (bench, driver):
+            fields = _hot_fields(driver, bench.machine_class)
+            assert all(fields), "hot fields are names"
+            assert list(fields) == list(_hot_fields(driver, bench.machine_class))
+
+    async def test_an_update_of_a_missing_vm_is_not_found(self) -> None:
+        async with self._open() as (bench, driver):
+            asked = _request(bench.machine_class, "missing")
+            with pytest.raises((NotFound, Unimplemented)):
+                await _updating(driver).update(asked, None)
+
+    async def test_an_update_to_what_a_vm_has_leaves_it_as_it_is(self) -> None:
+        async with self._open() as (bench, driver):
+            request = await _made(driver, bench.machine_class)
+            spec = bench.machine_class.machine_class.provider_spec
+            before = await bench.tags(request.provider_id) if isinstance(bench, Tagging) else {}
+            for last_applied in (spec, None, spec):
+                await _or_skip(_updating(driver).update(request, last_applied))
+            if isinstance(bench, Tagging):
+                assert await bench.tags(request.provider_id) == before
+            await _assert_listed(driver, bench.machine_class, request)
+
+    async def test_an_update_puts_changes_and_takes_off_what_the_class_says_and_nothing_else(self) -> None:
+        async with self._open() as (bench, driver):
+            tagging, before = _tagging(bench), bench.machine_class.machine_class.provider_spec
+            request = await _made(driver, bench.machine_class)
+            await tagging.put_tag(request.provider_id, "another", "hers")
+            started = await tagging.tags(request.provider_id)
+            for wanted in ({"one": "1", "two": "2"}, {"one": "uno"}, {}):
+                now = tagging.tagged(wanted)
+                for _ in range(2):  # the second time there is nothing to do
+                    await _or_skip(_updating(driver).update(_again(now, request), before))
+                    expected = {name: {**tags, **wanted} for name, tags in started.items()}
+                    assert await tagging.tags(request.provider_id) == expected
+                before = now.machine_class.provider_spec
+
+    async def test_an_update_that_is_not_told_what_was_applied_last_takes_nothing_off(self) -> None:
+        async with self._open() as (bench, driver):
+            tagging = _tagging(bench)
+            request = await _made(driver, tagging.tagged({"one": "1"}))
+            before = await tagging.tags(request.provider_id)
+            await _or_skip(_updating(driver).update(_again(tagging.tagged({"two": "2"}), request), None))
+            expected = {name: {**tags, "two": "2"} for name, tags in before.items()}
+            assert await tagging.tags(request.provider_id) == expected
+
+    async def test_no_update_takes_off_the_tags_by_which_a_vm_is_found(self) -> None:
+        async with self._open() as (bench, driver):
+            tagging, before = _tagging(bench), bench.machine_class.machine_class.provider_spec
+            request = await _made(driver, bench.machine_class)
+            found_by = _mandatory(await tagging.tags(request.provider_id))
+            if not any(found_by.values()):
+                pytest.skip("this bench has no tags of cluster and role")
+            without = _again(tagging.tagged({"one": "1"}, mandatory=False), request)
+            with suppress(DriverError):
+                await _or_skip(_updating(driver).update(without, before))
+            assert _mandatory(await tagging.tags(request.provider_id)) == found_by
+            await _assert_listed(driver, bench.machine_class, request)
+
+    async def test_an_update_that_failed_in_the_middle_is_completed_by_the_next_one(self) -> None:
+        async with self._open() as (bench, driver):
+            tagging, before = _tagging(bench), bench.machine_class.machine_class.provider_spec
+            if not await tagging.interrupt():
+                pytest.skip("this bench lets no update fail")
+            now = tagging.tagged({"one": "1"})
+            request = _again(now, await _made(driver, tagging.tagged({})))
+            started = await tagging.tags(request.provider_id)
+            with pytest.raises(DriverError):
+                await _or_skip(_updating(driver).update(request, before))
+            for _ in range(REPEATS):
+                with suppress(DriverError):
+                    await _updating(driver).update(request, before)
+                    break
+            expected = {name: {**tags, "one": "1"} for name, tags in started.items()}
+            assert await tagging.tags(request.provider_id) == expected
 
     # ------------------------------------------------------------ delete
 
@@ -321,6 +425,42 @@ def _request(
     return of.of(structs.replace(machine, status=status))
 
 
+def _again(of: ClassRequest, before: MachineRequest) -> MachineRequest:
+    """The request for the same machine, by another class."""
+    return of.of(before.machine)
+
+
+async def _made(driver: Driver, of: ClassRequest) -> MachineRequest:
+    """The request for a machine whose VM was made, initialized, and is on record."""
+    request = _request(of, "m1")
+    made = await driver.create(request)
+    await _initialized(driver, request)
+    return _request(of, "m1", provider_id=made.provider_id)
+
+
+def _updating(driver: Driver) -> Updates:
+    if not isinstance(driver, Updates):
+        pytest.skip("this driver updates no VM in place")
+    return driver
+
+
+def _hot_fields(driver: Driver, of: ClassRequest) -> Sequence[str]:
+    try:
+        return _updating(driver).hot_fields(of.machine_class)
+    except Unimplemented:
+        pytest.skip("this driver does not offer the call")
+
+
+def _tagging(bench: Bench) -> Tagging:
+    if not isinstance(bench, Tagging):
+        pytest.skip("this bench shows no tags")
+    return bench
+
+
+def _mandatory(tagged: Tagged) -> Tagged:
+    return {name: {key: tags[key] for key in filter(is_mandatory, tags)} for name, tags in tagged.items()}
+
+
 async def _or_skip(call: Awaitable[T]) -> T:
     """The answer of an optional call; a driver that does not offer it skips the test."""
     try:
@@ -346,6 +486,12 @@ async def _assert_only(driver: Driver, machine_class: ClassRequest, expected: Se
     with suppress(Unimplemented):
         listed = {instance.provider_id for instance in await driver.list(machine_class)}
         assert listed == {instance.provider_id for instance in expected}
+
+
+async def _assert_listed(driver: Driver, machine_class: ClassRequest, request: MachineRequest) -> None:
+    with suppress(Unimplemented):
+        listed = [each.provider_id for each in await driver.list(machine_class)]
+        assert listed == [request.provider_id], "an update must not lose a VM"
 
 
 def _assert_vocabulary(answers: Iterable[object]) -> None:

@@ -13,9 +13,10 @@ from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, Vol
 from kubewright.providers.aws.driver import AwsDriver
 from kubewright.providers.aws.ec2 import Deadlines
 from kubewright.providers.aws.spec import parse_options
+from kubewright.testing.driver_conformance import Tagged
 from kubewright.testing.scenes import class_request
 
-from .ec2 import REGION, Ec2, Place, serving
+from .ec2 import REGION, Ec2, Place, kept, serving
 
 SECRET = {
     "providerAccessKeyId": b"AKIAEXAMPLE000000000",
@@ -48,12 +49,39 @@ class AwsBench:
         self._options = parse_options({"endpointUrl": ec2.url, "attempts": "1", **options})
         self._drivers: list[AwsDriver] = []
         self.made = self.another()
-        self.machine_class = self.class_of(srcAndDstChecksEnabled=False)
-        self.other_class = self.class_of(tags=self.tags(role="other"))
+        self.machine_class = self.tagged({})
+        self.other_class = self.class_of(tags=self.tags_of_class(role="other"))
         self.broken_class: ClassRequest | None = self.class_of(machineTyp="m5.large")
 
-    def tags(self, role: str = "node", **more: str) -> Mapping[str, str]:
+    def tags_of_class(self, role: str = "node", **more: str) -> Mapping[str, str]:
         return {f"kubernetes.io/cluster/{self.cluster}": "1", f"kubernetes.io/role/{role}": "1", **more}
+
+    def tagged(self, tags: Mapping[str, str], *, mandatory: bool = True) -> ClassRequest:
+        return self.class_of(
+            srcAndDstChecksEnabled=False, tags={**(self.tags_of_class() if mandatory else {}), **tags}
+        )
+
+    async def tags(self, provider_id: str) -> Tagged:
+        return {each: dict(tags) for each in self._objects(provider_id) if (tags := kept().tags.get(each))}
+
+    async def put_tag(self, provider_id: str, key: str, value: str) -> None:
+        found = [{"Key": key, "Value": value}]
+        self.place.client.create_tags(Resources=self._objects(provider_id), Tags=found)
+
+    async def interrupt(self) -> bool:
+        self.ec2.errors["DeleteTags"] = self.ec2.errors["CreateTags"] = [("InternalError", "an error", 500)]
+        return True
+
+    def _objects(self, provider_id: str) -> list[str]:
+        """The ids of an instance, its interfaces and its volumes."""
+        every = self.place.instances(self.cluster)
+        (vm,) = [each for each in every if each["InstanceId"] == provider_id.rpartition("/")[2]]
+        interfaces = [each["NetworkInterfaceId"] for each in vm["NetworkInterfaces"]]
+        return [
+            vm["InstanceId"],
+            *interfaces,
+            *(each["Ebs"]["VolumeId"] for each in vm["BlockDeviceMappings"]),
+        ]
 
     def class_of(self, **spec: Any) -> ClassRequest:
         usual = {
@@ -62,7 +90,7 @@ class AwsBench:
             "region": REGION,
             "iam": {"name": "nodes"},
             "networkInterfaces": [{"subnetID": self.place.subnet, "securityGroupIDs": [self.place.group]}],
-            "tags": self.tags(),
+            "tags": self.tags_of_class(),
         }
         made = class_request("workers", provider="aws", **{**usual, **spec})
         return ClassRequest(made.machine_class, structs.replace(made.secret, data=dict(SECRET)))

@@ -1,8 +1,8 @@
 """EC2 as far as moto is it, and the rest of it: a server on a loopback address, with moto behind it.
 
 What moto lacks and EC2 has, this server adds: ClientTokens (the same token answers the same instance, another request
-with it is refused, and so is that of an instance that has ended), the filter ``client-token``, IPv6 prefixes, interfaces
-that follow the source and destination check of their instance, instances that take a while to end, and lists that lag.
+with it is refused, and so is that of an instance that has ended), the filter ``client-token``, IPv6 prefixes, tags of the
+interfaces that a launch makes, interfaces that follow the source and destination check of their instance, instances that take a while to end, and lists that lag.
 What may happen to any request on its way, ``Fault`` names.
 """
 
@@ -211,6 +211,9 @@ class Ec2:
                 assert answer.text is not None
                 instance = answer.text.partition("<instanceId>")[2].partition("<")[0]
                 self._runs[token] = (parameters, instance, answer.text)
+                interfaces = answer.text.split("<networkInterfaceId>")[1:]
+                tags = _tags_for("network-interface", parameters)
+                kept().create_tags([each.partition("<")[0] for each in interfaces], tags)
                 if self.unshown_when_made:
                     self.unshown.add(instance)
             return answer
@@ -298,6 +301,19 @@ async def serving() -> AsyncIterator[Ec2]:
 
 def _named(tag: str) -> str:
     return f"{{{NAMESPACE}}}{tag}"
+
+
+def _tags_for(kind: str, parameters: Parameters) -> Mapping[str, str]:
+    """The tags that a request wants on what it makes of this kind."""
+    (number,) = [
+        name.split(".")[1]
+        for name, value in parameters.items()
+        if name.startswith("TagSpecification.") and value == kind
+    ]
+    keys = [
+        each for each in parameters if each.startswith(f"TagSpecification.{number}.Tag.") and "Key" in each
+    ]
+    return {parameters[each]: parameters[each.removesuffix("Key") + "Value"] for each in keys}
 
 
 def _error(code: str, text: str, status: int = 400) -> web.Response:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from kubewright.driver.contract import MachineRequest
+from kubewright.driver.contract import ClassRequest, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.outcome import outcome
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
@@ -46,12 +46,13 @@ GROUPS = (
         "DescribeInstanceTypes",
     ),
     ("DescribeInstances", "ModifyNetworkInterfaceAttribute", "TerminateInstances"),
+    ("DescribeTags", "CreateTags", "DeleteTags"),
 )
-"""All calls, in so many lives: of a VM with one interface, and of one with several."""
+"""All calls, in so many lives: of a VM with one interface, of one with several, and of one that is updated."""
 
 
 async def lives(place: Place, calls: Sequence[str], fault: Fault) -> None:
-    """A machine is made and deleted, and this happens to one request of each of these operations."""
+    """A machine is made, updated and deleted, and this happens to one request of each of these operations."""
     async with opened(place) as bench:
         one = {"subnetID": place.subnet, "securityGroupIDs": [place.group]}
         several = "ModifyNetworkInterfaceAttribute" in calls
@@ -67,10 +68,28 @@ async def lives(place: Place, calls: Sequence[str], fault: Fault) -> None:
         assert seen.instance is not None
         assert [f"aws:///eu-west-1/{each}" for each in bench.live] == [seen.instance.provider_id]
         assert seen.instance.node_name
+        if "CreateTags" in calls:
+            await updated(bench, driver, of, seen.instance.provider_id)
         await reached(driver, bench.request(of=of, provider_id=seen.instance.provider_id), Verb.DELETE)
         await bench.ec2.arrive()
         assert bench.live == []
         assert not any(bench.ec2.faults.values()), f"a call was never made: {bench.ec2.faults}"
+
+
+async def updated(bench: AwsBench, driver: AwsDriver, of: ClassRequest, provider_id: str) -> None:
+    """One tag comes, another goes, and all objects are as the class says in the end."""
+    spec = of.machine_class.provider_spec
+    before = {**spec, "tags": {**spec["tags"], "old": "1"}}
+    await bench.put_tag(provider_id, "old", "1")
+    now = bench.class_of(**{**spec, "tags": {**spec["tags"], "new": "1"}})
+    for _ in range(TRIES):
+        with suppress(DriverError):
+            await driver.update(bench.request(of=now, provider_id=provider_id), before)
+            break
+    await bench.ec2.arrive()
+    found = await bench.tags(provider_id)
+    assert len(found) == 3, "an instance, an interface, a volume"
+    assert all(each.get("new") == "1" and "old" not in each for each in found.values()), found
 
 
 @pytest.mark.parametrize("fault", Fault)

@@ -33,7 +33,7 @@ async def test_an_instance_its_volumes_and_its_data_are_as_the_class_says(place:
                 "ebs": {"volumeSize": 5, "volumeType": "gp2", "deleteOnTermination": False},
             },
         ]
-        of = bench.class_of(blockDevices=disks, tags=bench.tags(team="blue", Name="not-this"))
+        of = bench.class_of(blockDevices=disks, tags=bench.tags_of_class(team="blue", Name="not-this"))
         made = await bench.made.create(bench.request(of=of, userData=b"hello"))
         (vm,) = bench.place.instances(bench.cluster)
         assert made.provider_id == f"aws:///eu-west-1/{vm['InstanceId']}"

@@ -81,13 +81,16 @@ def test_every_call_is_one_of_the_library_and_of_the_policy() -> None:
         assert name in model.operation_names
         assert call.method == "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
         assert f"ec2:{name}" in actions
-    assert actions - {f"ec2:{name}" for name in CALLS} == {"ec2:CreateTags", "iam:PassRole"}
+    assert actions - {f"ec2:{name}" for name in CALLS} == {"iam:PassRole"}
 
 
 def test_what_changes_an_instance_may_change_those_of_the_cluster_only() -> None:
     for each in policy("blue", "arn:aws:iam::123456789012:role/nodes")["Statement"]:
-        if "ec2:TerminateInstances" in each["Action"]:
+        if {"ec2:TerminateInstances", "ec2:DeleteTags"} & set(each["Action"]):
             assert each["Condition"] == {"StringLike": {"aws:ResourceTag/kubernetes.io/cluster/blue": "*"}}
+            assert "arn:aws:ec2:*:*:volume/*" in each["Resource"]
+        elif "ec2:CreateTags" in each["Action"]:
+            assert each["Condition"] == {"StringEquals": {"ec2:CreateAction": ["RunInstances"]}}
 
 
 def test_credentials_are_in_no_repr() -> None:

@@ -9,6 +9,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.driver import registry
 from kubewright.driver.errors import InvalidArgument
+from kubewright.providers.aws.instances import wanted_tags
 from kubewright.providers.aws.spec import parse_options, parse_spec
 
 from .spec import INTERFACE, SMALL, TAGS, WHOLE
@@ -73,6 +74,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tags": {**TAGS, "aws:x": ""}}, "tags: 'aws:x' is reserved"),
     ({"tags": {**TAGS, "kubewright.io/owner-uid": ""}}, "tags: 'kubewright.io/owner-uid' is reserved"),
     ({"tags": {**TAGS, "kubernetes.io/cluster/*": "1"}}, "has a *, ? or \\"),
+    ({"tags": {**TAGS, "a": "x" * 257}}, "tags: the value of 'a' has more than 256 characters"),
+    ({"tags": {**TAGS, "a": 1}}, "tags[...]: Expected `str`, got `int`"),
+    ({"tags": {"vm": TAGS, "nic": {}}}, "tags: Object contains unknown field `nic`"),
+    ({"tags": {"vm": {}, "disk": TAGS}}, "tags: one of the form kubernetes.io/cluster/NAME is needed"),
+    ({"tags": {"vm": TAGS, "disk": {"aws:x": ""}}}, "tags.disk: 'aws:x' is reserved"),
+    ({"tags": {"vm": TAGS, "network": {f"t{n}": "" for n in range(45)}}}, "tags.network: there are 47, and EC2 takes 46"),
     ({"tags": {**TAGS, "": "x"}}, "tags: the key '' has not between 1 and 128 characters"),
     ({"tags": {**TAGS, **{f"t{n}": "" for n in range(45)}}}, "tags: there are 47, and EC2 takes 46"),
 ]  # fmt: skip
@@ -95,6 +102,14 @@ def test_every_field_that_gardeners_provider_takes_is_taken() -> None:
     assert spec.mandatory_tags == TAGS
     assert spec.forwards
     assert spec.needs_initializing
+
+
+def test_a_flat_map_of_tags_is_for_all_that_is_made_and_one_per_resource_is_for_each() -> None:
+    flat = parse_spec(SMALL).tags
+    assert flat.vm == flat.network == flat.disk == TAGS
+    apart = wanted_tags(parse_spec({**SMALL, "tags": {"vm": TAGS, "disk": {"backup": "daily", "Name": "x"}}}))
+    assert (apart.vm, apart.network) == (TAGS, TAGS), "those of cluster and role are on all"
+    assert apart.disk == {**TAGS, "backup": "daily"}, "and a Name on none"
 
 
 def test_a_pointer_of_gardeners_may_be_null() -> None:

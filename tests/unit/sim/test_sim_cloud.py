@@ -9,11 +9,11 @@ import pytest
 
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
-from kubewright.driver.errors import Code, DriverError, NotFound, Uninitialized
+from kubewright.driver.errors import Code, DriverError, InvalidArgument, NotFound, Uninitialized
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.vm import Volume
+from kubewright.providers.sim.vm import Vm, Volume
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
@@ -421,3 +421,171 @@ async def test_a_file_that_is_none_is_refused(tmp_path: Any) -> None:
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"driver sim: .*leaseSecond"):
         make(Settings(LoopClock(), options={"leaseSecond": "4"}))
+
+
+# ---------------------------------------------------------------- updates in place
+
+CLUSTER = "kubernetes.io/cluster/blue"
+FOUND_BY = {CLUSTER: "1", "kubernetes.io/role/node": "1"}
+
+
+def on_record(made: Instance, **spec: Any) -> MachineRequest:
+    return machine("m1", provider_id=made.provider_id, **spec)
+
+
+def vm_of(sim: SimDriver, name: str = "m1") -> Vm:
+    found = sim.cloud.named(name, "ns")
+    assert found is not None
+    return found
+
+
+async def test_a_vm_its_interface_and_its_disk_have_tags_of_their_own(sim: SimDriver) -> None:
+    tags = {"vm": {"a": "1"}, "network": {"public": ""}, "disk": {"backup": "daily"}}
+    made = await sim.create(machine("m1", tags=tags, sourceDestCheck=False))
+    vm = vm_of(sim)
+    assert vm.objects == {
+        "vm-000001": ("vm", {"a": "1"}),
+        "nic-000001": ("network", {"public": ""}),
+        "boot-000001": ("disk", {"backup": "daily"}),
+    }
+    assert not vm.interface.source_dest_check
+    await sim.update(
+        on_record(made, tags={"disk": {"backup": "never"}}), {"tags": tags, "sourceDestCheck": False}
+    )
+    vm = vm_of(sim)
+    assert {name: tags for name, (_, tags) in vm.objects.items()} == {
+        "vm-000001": {},
+        "nic-000001": {},
+        "boot-000001": {"backup": "never"},
+    }
+    assert vm.interface.source_dest_check, "a class that does not say it any more has the cloud's own default"
+
+
+async def test_a_flat_map_of_tags_is_for_vms_alone(sim: SimDriver) -> None:
+    made = await sim.create(machine("m1", tags={"team": "a", "vm": "x"}))
+    assert vm_of(sim).objects["vm-000001"] == ("vm", {"team": "a", "vm": "x"})
+    assert vm_of(sim).boot_disk.tags == {}
+    await sim.update(on_record(made, tags={"vm": {"team": "b"}}), {"tags": {"team": "a", "vm": "x"}})
+    assert vm_of(sim).tags == {"team": "b"}
+
+
+REFUSED = {
+    "another resource": ({"tags": {"vm": {}, "nic": {}}}, r"tags: Object contains unknown field `nic`"),
+    "both forms at once": ({"tags": {"vm": {}, "team": "a"}}, r"tags: Object contains unknown field `team`"),
+    "a text for a resource": ({"tags": {"vm": {"a": "1"}, "disk": "x"}}, r"tags.disk: Expected `object`, got `str`"),
+    "too many": ({"tags": {"disk": {f"k{n}": "" for n in range(51)}}}, r"tags.disk: 51 tags, and a resource has at most 50"),
+    "too many in a flat map": ({"tags": {f"k{n}": "" for n in range(51)}}, r"tags.vm: 51 tags"),
+    "a key of an interface": ({"tags": {"network": {"A_b": ""}}}, r"tags.network: 'A_b': a key has at most 63 lower-case"),
+    "a long key": ({"tags": {"k" * 129: ""}}, r"tags.vm: 'k{128}': a key has between 1 and 128 characters"),
+    "a long value": ({"tags": {"disk": {"k": "v" * 257}}}, r"tags.disk: 'k': a value has at most 256 characters"),
+    "a check that is none": ({"sourceDestCheck": "no"}, r"sourceDestCheck: Expected `bool \| null`, got `str`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "text"), REFUSED.values(), ids=REFUSED.keys())
+async def test_tags_that_the_cloud_does_not_take_are_refused(
+    sim: SimDriver, spec: dict[str, Any], text: str
+) -> None:
+    made = await sim.create(machine("m1"))
+    before = vm_of(sim)
+    for call in (
+        sim.create(machine("m2", **spec)),
+        sim.validate(ClassRequest(machine("m2", **spec).machine_class)),
+        sim.update(on_record(made, **spec), {}),
+    ):
+        with pytest.raises(InvalidArgument, match=f"providerSpec: {text}"):
+            await call
+    assert (vm_of(sim), len(sim.cloud.vms)) == (before, 1)
+
+
+async def test_a_resource_that_would_have_too_many_tags_with_those_of_others_is_left_as_it_is(
+    sim: SimDriver,
+) -> None:
+    made = await sim.create(machine("m1"))
+    sim.cloud.tag("vm-000001", "disk", {f"hers-{n}": "x" for n in range(50)})
+    with pytest.raises(
+        InvalidArgument, match="boot-000001 would have 51 tags, and a resource has at most 50"
+    ):
+        await sim.update(on_record(made, tags={"vm": {"a": "1"}, "disk": {"a": "1"}}), {})
+    assert vm_of(sim).tags == {"a": "1"}, "the objects before it have theirs, as at other clouds"
+    assert len(vm_of(sim).boot_disk.tags) == 50
+
+
+@pytest.mark.parametrize("wanted", [{}, {CLUSTER: "other", "team": "b"}], ids=["missing", "another"])
+async def test_tags_by_which_vms_are_found_are_not_updated(sim: SimDriver, wanted: dict[str, str]) -> None:
+    made = await sim.create(machine("m1", tags={**FOUND_BY, "team": "a"}))
+    with pytest.raises(InvalidArgument, match=CLUSTER):
+        await sim.update(on_record(made, tags=wanted), {"tags": {**FOUND_BY, "team": "a"}})
+    assert vm_of(sim).tags == {**FOUND_BY, "team": "a"}
+
+
+async def test_a_vm_whose_tags_are_to_be_changed_is_listed_all_the_same(sim: SimDriver) -> None:
+    """While an update is under way, and when its machine is gone: else an orphan would stay for ever."""
+    made = await sim.create(machine("m1", tags={**FOUND_BY, "team": "a"}))
+    changed = ClassRequest(machine("", tags={**FOUND_BY, "team": "b"}).machine_class)
+    assert [vm.provider_id for vm in await sim.list(changed)] == [made.provider_id]
+
+
+async def test_an_update_that_fails_after_a_part_has_done_that_part_also_for_the_next_process(
+    tmp_path: Any,
+) -> None:
+    fault = {"operation": "update", "code": "Unavailable", "times": 1, "afterObjects": 2}
+    tags = {each: {"a": "1"} for each in ("vm", "network", "disk")}
+    before = make(Settings(LoopClock(), tmp_path))
+    made = await before.create(machine("m1", faults=[fault]))
+    assert await outcome(before.update(on_record(made, tags=tags), {})) == "Unavailable"
+    await before.close()
+    after = make(Settings(LoopClock(), tmp_path))
+    assert [tags for _, tags in vm_of(after).objects.values()] == [{"a": "1"}, {"a": "1"}, {}]
+    assert await outcome(after.update(on_record(made, tags=tags), {})) == "Unavailable"  # counts begin anew
+    assert await outcome(after.update(on_record(made, tags=tags), {})) == "OK"
+    assert vm_of(after).boot_disk.tags == {"a": "1"}
+    await after.close()
+
+
+async def test_a_name_shows_an_update_that_is_done_in_part(sim: SimDriver) -> None:
+    made = await sim.create(machine("halfdone-1"))
+    asked = machine("halfdone-1", provider_id=made.provider_id, tags={"vm": {"a": "1"}, "disk": {"a": "1"}})
+    assert [await outcome(sim.update(asked, {})) for _ in range(3)] == ["Unavailable", "Unavailable", "OK"]
+
+
+async def test_only_a_vm_that_is_there_is_updated(sim: SimDriver) -> None:
+    made = await sim.create(machine("m1", deleteSeconds=5))
+    assert await outcome(sim.update(machine("m2"), None)) == "NotFound"
+    assert await outcome(sim.update(machine("m1", provider_id="sim:///sim-1/vm-000009"), None)) == "NotFound"
+    assert await outcome(sim.update(machine("m1", uid="another"), None)) == "NotFound"
+    going = asyncio.create_task(sim.delete(machine("m1")))
+    await asyncio.wait([going], timeout=1)
+    assert await outcome(sim.update(on_record(made), None)) == "Aborted"
+    await going
+    assert await outcome(sim.update(on_record(made), None)) == "NotFound"
+
+
+async def test_a_check_of_addresses_that_the_class_never_named_is_anothers(sim: SimDriver) -> None:
+    made = await sim.create(machine("m1"))
+    await sim.update(on_record(made, sourceDestCheck=False), None)
+    last: dict[str, Any] | None
+    for last in (None, {}):
+        await sim.update(on_record(made), last)
+        assert not vm_of(sim).interface.source_dest_check
+    await sim.update(on_record(made), {"sourceDestCheck": False})
+    assert vm_of(sim).interface.source_dest_check
+
+
+async def test_a_file_of_format_2_is_read_with_its_tags_of_vms_alone(tmp_path: Any) -> None:
+    before = make(Settings(LoopClock(), tmp_path))
+    await before.create(machine("m1", tags={"a": 'x"y', "b": ""}, capacity={"cpu": 3}))
+    await before.create(machine("m2", capacity={"cpu": 3}))
+    said = before.cloud.vms
+    await before.close()
+    with closing(sqlite3.connect(tmp_path / "cloud.db")) as file, file:
+        old = (
+            "UPDATE specs SET spec = CAST(json_set(CAST(spec AS TEXT), '$.tags', "
+            "json_extract(CAST(spec AS TEXT), '$.tags.vm')) AS BLOB) WHERE CAST(spec AS TEXT) LIKE '%tags%'"
+        )
+        assert file.execute(old).rowcount == 1
+        file.execute("PRAGMA user_version = 2")
+    for _ in range(2):
+        after = make(Settings(LoopClock(), tmp_path))
+        assert after.cloud.vms == said
+        await after.close()

@@ -1,31 +1,51 @@
 """The simulated cloud keeps the driver contract, in memory, on a file, and when it is slow."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec
 from kubewright.driver.registry import Settings
+from kubewright.driver.tags import RESOURCES
 from kubewright.providers.sim import driver as make
 from kubewright.testing.clocks import LoopClock
-from kubewright.testing.driver_conformance import Bench, DriverConformance
+from kubewright.testing.driver_conformance import Bench, DriverConformance, Tagged
 from kubewright.testing.scenes import class_request
 
 
 class SimBench:
     """A simulated cloud; with a folder it can be restarted."""
 
-    def __init__(self, spec: dict[str, object], folder: Path | None = None) -> None:
+    def __init__(self, spec: dict[str, Any], folder: Path | None = None) -> None:
         self._clock: Clock = LoopClock()
         self._folder = folder
         self._driver = make(Settings(self._clock, folder))
-        tags = {"kubernetes.io/cluster/c1": "1", "kubernetes.io/role/node": "1"}
-        self.machine_class = class_request("small", tags=tags, **spec)
+        self._spec = spec
+        self.machine_class = self.tagged({})
         self.other_class = class_request("small", tags={"kubernetes.io/cluster/c2": "1"}, **spec)
         self.broken_class: ClassRequest | None = class_request("broken", bootSecond=3)
+
+    def tagged(self, tags: Mapping[str, str], *, mandatory: bool = True) -> ClassRequest:
+        found_by = {"kubernetes.io/cluster/c1": "1", "kubernetes.io/role/node": "1"} if mandatory else {}
+        each = {"vm": {**found_by, **tags}, "network": tags, "disk": tags}
+        return class_request("small", tags=each, **self._spec)
+
+    async def tags(self, provider_id: str) -> Tagged:
+        objects = self._driver.cloud.vms[provider_id.rpartition("/")[2]].objects
+        return {name: tags for name, (_, tags) in objects.items()}
+
+    async def put_tag(self, provider_id: str, key: str, value: str) -> None:
+        for resource in RESOURCES:
+            self._driver.cloud.tag(provider_id.rpartition("/")[2], resource, {key: value})
+
+    async def interrupt(self) -> bool:
+        half = {"operation": "update", "times": 2, "afterObjects": 1}
+        self._spec = {**self._spec, "faults": [half, {**half, "afterObjects": 2}]}
+        return True
 
     async def driver(self) -> Driver:
         return self._driver

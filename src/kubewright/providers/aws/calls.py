@@ -81,6 +81,12 @@ CALLS: Mapping[str, Call] = MappingProxyType(
                 "once an hour for a machine type: its architecture, and what a node of it offers",
             ),
             Call(
+                "DescribeTags",
+                "describe_tags",
+                Reach.ALL,
+                "to update the tags of volumes and interfaces, those of many VMs with one request",
+            ),
+            Call(
                 "RunInstances",
                 "run_instances",
                 Reach.MADE,
@@ -98,7 +104,7 @@ CALLS: Mapping[str, Call] = MappingProxyType(
                 "ModifyInstanceAttribute",
                 "modify_instance_attribute",
                 Reach.OWN,
-                "where srcAndDstChecksEnabled is false",
+                "where srcAndDstChecksEnabled is false, or has been changed",
                 ("instance",),
             ),
             Call(
@@ -114,6 +120,20 @@ CALLS: Mapping[str, Call] = MappingProxyType(
                 Reach.OWN,
                 "where ipv6PrefixCount is set",
                 ("network-interface",),
+            ),
+            Call(
+                "CreateTags",
+                "create_tags",
+                Reach.OWN,
+                "to update tags that a class has added or changed",
+                ("instance", "volume", "network-interface"),
+            ),
+            Call(
+                "DeleteTags",
+                "delete_tags",
+                Reach.OWN,
+                "to update tags that a class has no more",
+                ("instance", "volume", "network-interface"),
             ),
         )
     }

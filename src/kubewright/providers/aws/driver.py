@@ -17,12 +17,13 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
 from kubewright.driver.errors import (
@@ -33,7 +34,7 @@ from kubewright.driver.errors import (
     Unimplemented,
     Uninitialized,
 )
-from kubewright.providers.aws import launch
+from kubewright.providers.aws import launch, updates
 from kubewright.providers.aws.calls import MISMATCH, NO_INSTANCE, TERMINATED, Refused
 from kubewright.providers.aws.ec2 import Account, Accounts, Deadlines, credentials
 from kubewright.providers.aws.instances import (
@@ -112,9 +113,7 @@ class AwsDriver:
                     await at.account.call(step.operation, **step.arguments)
                 except DriverError as error:
                     raise _uninitialized(f"{step.why}: {error.message}", made) from error
-            owner = _owner(at, request)
-            if owner in self._made and self._made[owner][1].instance_id == vm.instance_id:
-                self._made[owner] = (self._made[owner][0], launch.completed(at.spec, vm))
+            self._remember(at, request, launch.completed(at.spec, vm))
             return made
 
     async def delete(self, request: MachineRequest) -> str | None:
@@ -151,6 +150,20 @@ class AwsDriver:
                 for vm in await at.account.listed(at.spec)
                 if vm.there and is_of_class(vm, at.spec, namespace)
             ]
+
+    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
+        """What ``update`` applies (``contract.Updates``)."""
+        return updates.HOT_FIELDS
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """Tags and checks of addresses of an instance that runs (``contract.Updates``)."""
+        async with self._at(request) as at:
+            vm = _there(await self._own(at, request), request)
+            tags_of = await at.account.tags_of(updates.parts(vm))
+            what = updates.changes(at.spec, last_applied, vm, tags_of)
+            for step in updates.steps(at.spec, last_applied, vm, what):
+                await at.account.call(step.operation, **step.arguments)
+            self._remember(at, request, updates.updated(at.spec, last_applied, vm, what))
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return volume_ids(volumes)
@@ -213,6 +226,12 @@ class AwsDriver:
             found = await at.account.by_id(on_record)
             shown |= {found.instance_id: found} if found is not None else {}
         return list(shown.values())
+
+    def _remember(self, at: At, request: MachineRequest, vm: Vm) -> None:
+        """Keep what was done to an instance that EC2 may not show yet."""
+        made_at, known = self._made.get(_owner(at, request), (0.0, None))
+        if known is not None and known.instance_id == vm.instance_id:
+            self._made[_owner(at, request)] = (made_at, vm)
 
     def _unsettled(self, at: At, request: MachineRequest) -> Vm | None:
         """The instance that this process has made for a machine a short while ago."""

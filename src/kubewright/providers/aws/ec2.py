@@ -185,6 +185,7 @@ class Account:
         self._by_id: Batches[str, Vm] = Batches(clock, self._fetch_by_id)
         self._images = Remembered(clock, Batches(clock, self._fetch_images))
         self._types = Remembered(clock, Batches(clock, self._fetch_types))
+        self._tags: Batches[str, Mapping[str, str]] = Batches(clock, self._fetch_tags)
 
     async def call(self, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """One call of EC2.
@@ -221,6 +222,11 @@ class Account:
         """An instance in whatever state; None where EC2 does not show it."""
         return await self._by_id.of(instance_id)
 
+    async def tags_of(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """The tags of volumes and interfaces, by their ids."""
+        found = await asyncio.gather(*map(self._tags.of, ids))
+        return {each: tags or {} for each, tags in zip(ids, found, strict=True)}
+
     async def listed(self, spec: AwsSpec) -> Sequence[Vm]:
         """The instances with the mandatory tags of a class that have not ended."""
         return await self._instances(*tag_filters(spec), _filter("instance-state-name", KNOWN))
@@ -252,7 +258,7 @@ class Account:
         return found
 
     async def close(self) -> None:
-        for each in (self._named, self._by_id, self._images.batches, self._types.batches):
+        for each in (self._named, self._by_id, self._tags, self._images.batches, self._types.batches):
             await each.close()
 
     async def _instances(self, *filters: Mapping[str, Any]) -> Sequence[Vm]:
@@ -295,6 +301,14 @@ class Account:
     async def _fetch_by_id(self, ids: Sequence[str]) -> Mapping[str, Vm]:
         """By a filter: EC2 refuses a request for ids of which it does not know one."""
         return {vm.instance_id: vm for vm in await self._instances(_filter("instance-id", ids))}
+
+    async def _fetch_tags(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        async for answer in self._pages("DescribeTags", PAGE, [_filter("resource-id", ids)]):
+            for each in answer.get("Tags", ()):
+                tags = found.setdefault(str(each.get("ResourceId", "")), {})
+                tags[str(each.get("Key", ""))] = str(each.get("Value", ""))
+        return found
 
     async def _fetch_images(self, ids: Sequence[str]) -> Mapping[str, Image]:
         found: dict[str, Image] = {}

@@ -20,11 +20,11 @@ import msgspec
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
-from kubewright.providers.aws.spec import OWN_TAGS, AwsSpec, Slot
+from kubewright.driver.tags import DISK, NETWORK, RESOURCES, VM, Tags
+from kubewright.providers.aws.spec import MOST_VALUE, OWN_TAGS, AwsSpec, Slot
 
 NAME = "Name"
 OWNER, NAMESPACE, CLASS = f"{OWN_TAGS}owner-uid", f"{OWN_TAGS}namespace", f"{OWN_TAGS}class"
-MOST_VALUE = 256
 
 THERE = ("pending", "running", "stopping", "stopped")
 """States of an instance that a machine may have."""
@@ -77,6 +77,16 @@ class Interface(_Answer, frozen=True, kw_only=True):
         return self.attachment.network_card_index, self.attachment.device_index
 
 
+class Volume(_Answer, frozen=True, kw_only=True):
+    volume_id: str = ""
+
+
+class Mapped(_Answer, frozen=True, kw_only=True):
+    """A block device of an instance."""
+
+    ebs: Volume = Volume()
+
+
 class Vm(_Answer, frozen=True, kw_only=True):
     """An instance."""
 
@@ -92,6 +102,7 @@ class Vm(_Answer, frozen=True, kw_only=True):
     state_reason: StateReason = StateReason()
     source_dest_check: bool = True
     network_interfaces: tuple[Interface, ...] = ()
+    block_device_mappings: tuple[Mapped, ...] = ()
     tags: tuple[Tag, ...] = ()
 
     def tag(self, key: str) -> str:
@@ -106,6 +117,11 @@ class Vm(_Answer, frozen=True, kw_only=True):
     def interfaces(self) -> Sequence[Interface]:
         """The primary one first."""
         return sorted(self.network_interfaces, key=lambda each: each.slot)
+
+    @property
+    def volumes(self) -> Sequence[str]:
+        """The ids of all that are attached, those of PersistentVolumes included."""
+        return [each.ebs.volume_id for each in self.block_device_mappings if each.ebs.volume_id]
 
 
 def vms(answer: Mapping[str, Any]) -> Sequence[Vm]:
@@ -159,9 +175,16 @@ def instance_id(provider_id: str, region: str) -> str:
 # ---------------------------------------------------------------- tags
 
 
-def wanted_tags(spec: AwsSpec) -> Mapping[str, str]:
-    """Those that the class asks for."""
-    return {key: value for key, value in spec.tags.items() if key != NAME}
+def wanted_tags(spec: AwsSpec) -> Tags:
+    """Those that the class asks for. Interfaces and volumes have those of cluster and role whatever it says
+    of them: the rights to them go by these."""
+    found = {
+        VM: spec.tags.vm,
+        **{each: {**spec.tags.of(each), **spec.mandatory_tags} for each in (NETWORK, DISK)},
+    }
+    return Tags(
+        **{each: {key: value for key, value in found[each].items() if key != NAME} for each in RESOURCES}
+    )
 
 
 def own_tags(request: MachineRequest) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ Called by    ``driver``.
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,7 +139,7 @@ class Step:
 
 def missing(spec: AwsSpec, vm: Vm) -> Sequence[Step]:
     """What an instance still lacks of what its class says, and the launch cannot express."""
-    return [*_checks(spec, vm), *_addresses(spec, vm)]
+    return [*(checks(vm, False, spec.interfaces) if spec.forwards else ()), *_addresses(spec, vm)]
 
 
 def completed(spec: AwsSpec, vm: Vm) -> Vm:
@@ -168,18 +168,18 @@ def other_parameters(spec: AwsSpec, vm: Vm) -> str:
     )
 
 
-def _checks(spec: AwsSpec, vm: Vm) -> Iterator[Step]:
-    """The attribute of an instance is that of its only interface; of several, each has its own."""
-    why, off = "it still checks source and destination of packets", {"SourceDestCheck": {"Value": False}}
-    if not spec.forwards:
-        return
+def checks(vm: Vm, enabled: bool, slots: Container[Slot]) -> Iterator[Step]:
+    """To check source and destination of packets, or no longer. The attribute of an instance is that of its
+    only interface; of several, each has its own. ``slots``: where those of the class are plugged in."""
+    why = f"it {'does not check' if enabled else 'still checks'} source and destination of packets"
+    value = {"SourceDestCheck": {"Value": enabled}}
     if len(vm.network_interfaces) < 2:
-        if vm.source_dest_check:
-            yield Step("ModifyInstanceAttribute", {"InstanceId": vm.instance_id, **off}, why)
+        if vm.source_dest_check is not enabled:
+            yield Step("ModifyInstanceAttribute", {"InstanceId": vm.instance_id, **value}, why)
         return
     for each in vm.interfaces:
-        if each.source_dest_check:
-            arguments = {"NetworkInterfaceId": each.network_interface_id, **off}
+        if each.slot in slots and each.source_dest_check is not enabled:
+            arguments = {"NetworkInterfaceId": each.network_interface_id, **value}
             yield Step("ModifyNetworkInterfaceAttribute", arguments, why)
 
 
@@ -251,12 +251,12 @@ def _interface(slot: Slot, each: NetworkInterface) -> Mapping[str, Any]:
 
 
 def _tags(spec: AwsSpec, request: MachineRequest) -> Sequence[Mapping[str, Any]]:
-    """The same tags on all that the request makes."""
-    tags = tag_list({**wanted_tags(spec), **own_tags(request)})
-    kinds = ["instance", "volume", "network-interface"]
+    """On all that the request makes: the tags of the class, and the driver's own."""
+    wanted, own = wanted_tags(spec), own_tags(request)
+    kinds = {"instance": wanted.vm, "volume": wanted.disk, "network-interface": wanted.network}
     if spec.spot_price is not None:
-        kinds.append("spot-instances-request")
-    return [{"ResourceType": kind, "Tags": tags} for kind in kinds]
+        kinds["spot-instances-request"] = wanted.vm
+    return [{"ResourceType": kind, "Tags": tag_list({**tags, **own})} for kind, tags in kinds.items()]
 
 
 def _market(spec: AwsSpec) -> Mapping[str, Any]:

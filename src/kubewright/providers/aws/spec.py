@@ -10,7 +10,9 @@ Invariants.  An unknown field, a wrong type or a combination that cannot be is `
              the field. The tags by which VMs are listed are there, and have no character that a filter of EC2
              takes for a wildcard.
 Source       seed 004 §2.3, §11; the field names and rules are those of Gardener's provider.
-Called by    ``driver``, ``launch``, ``tags``. For people: docs/reference/aws.md.
+             Tags may be said for instances, interfaces and volumes apart; a flat map, as Gardener's, is for
+             all of them.
+Called by    ``driver``, ``launch``, ``updates``. For people: docs/reference/aws.md.
 """
 
 import re
@@ -23,6 +25,7 @@ from msgspec import Meta
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import plainly, provider_spec
 from kubewright.driver.errors import InvalidArgument
+from kubewright.driver.tags import RESOURCES, VM, Tags, by_resource
 
 PROVIDER = "aws"
 ROOT = "/root"
@@ -33,8 +36,8 @@ PROVISIONED = ("io1", "io2")
 WITH_IOPS = ("io1", "io2", "gp3")
 CLUSTER_TAG, ROLE_TAG = "kubernetes.io/cluster/", "kubernetes.io/role/"
 OWN_TAGS = "kubewright.io/"
-MOST_TAGS = 46
-"""Of a class: EC2 takes 50 of a resource, and four are the driver's (``tags``)."""
+MOST_TAGS, MOST_VALUE = 46, 256
+"""Of a class: EC2 takes 50 of a resource, and four are the driver's (``instances.own_tags``)."""
 
 REGION = r"^[a-z]{2,5}(-[a-z]+){1,3}-[0-9]{1,2}\Z"
 
@@ -159,12 +162,12 @@ class AwsSpec(_Part, frozen=True, kw_only=True):
     placement: Placement | None = None
     spot_price: Annotated[str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?)?\Z")] | None = None
     src_and_dst_checks_enabled: bool | None = None
-    tags: Mapping[str, Annotated[str, Meta(max_length=256)]] = {}
+    tags: Tags = Tags()
 
     @property
     def mandatory_tags(self) -> Mapping[str, str]:
         """Those by which the VMs of the class are found: of the cluster, and of the role."""
-        return {key: value for key, value in self.tags.items() if CLUSTER_TAG in key or ROLE_TAG in key}
+        return {key: value for key, value in self.tags.vm.items() if CLUSTER_TAG in key or ROLE_TAG in key}
 
     @property
     def interfaces(self) -> Mapping[Slot, NetworkInterface]:
@@ -210,7 +213,7 @@ def parse_spec(raw: Mapping[str, Any]) -> AwsSpec:
     Raises:
         InvalidArgument: what no VM can be made by; names the field.
     """
-    spec = provider_spec(raw, AwsSpec)
+    spec = provider_spec(by_resource(raw, RESOURCES), AwsSpec)
     if problem := next(_problems(spec), ""):
         raise InvalidArgument(f"providerSpec: {problem}")
     return spec
@@ -236,7 +239,10 @@ def _problems(spec: AwsSpec) -> Iterator[str]:
     yield from _names_of_devices(spec)
     yield from _interface_problems(spec)
     yield from _reservation_problems(spec.capacity_reservation)
-    yield from _tag_problems(spec.tags)
+    for resource in RESOURCES:
+        field = "tags" if spec.tags.of(resource) == spec.tags.vm else f"tags.{resource}"
+        tags = {**spec.tags.of(resource), **spec.mandatory_tags}  # on all, whatever the class says of them
+        yield from (f"{field}: {each}" for each in _tag_problems(resource, tags))
 
 
 def _device_problems(device: BlockDevice) -> Iterator[str]:
@@ -304,16 +310,18 @@ def _reservation_problems(found: CapacityReservation | None) -> Iterator[str]:
         yield "capacityReservation: a reservation or a group of them is given, and not both"
 
 
-def _tag_problems(tags: Mapping[str, str]) -> Iterator[str]:
+def _tag_problems(resource: str, tags: Mapping[str, str]) -> Iterator[str]:
     for kind in (CLUSTER_TAG, ROLE_TAG):
-        if not any(kind in key for key in tags):
-            yield f"tags: one of the form {kind}NAME is needed: VMs are found by it"
+        if resource == VM and not any(kind in key for key in tags):
+            yield f"one of the form {kind}NAME is needed: VMs are found by it"
     if len(tags) > MOST_TAGS:
-        yield f"tags: there are {len(tags)}, and EC2 takes {MOST_TAGS} besides the driver's own"
+        yield f"there are {len(tags)}, and EC2 takes {MOST_TAGS} besides the driver's own"
     for key, value in tags.items():
         if not 1 <= len(key) <= 128:
-            yield f"tags: the key {key[:128]!r} has not between 1 and 128 characters"
+            yield f"the key {key[:128]!r} has not between 1 and 128 characters"
+        if len(value) > MOST_VALUE:
+            yield f"the value of {key[:128]!r} has more than {MOST_VALUE} characters"
         if key.lower().startswith("aws:") or key.startswith(OWN_TAGS):
-            yield f"tags: {key!r} is reserved, by AWS (aws:) or this driver ({OWN_TAGS})"
+            yield f"{key!r} is reserved, by AWS (aws:) or this driver ({OWN_TAGS})"
         if (CLUSTER_TAG in key or ROLE_TAG in key) and set("*?\\") & set(key + value):
-            yield f"tags: {key!r} has a *, ? or \\, and VMs are searched for by it"
+            yield f"{key!r} has a *, ? or \\, and VMs are searched for by it"

@@ -19,12 +19,23 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
-from kubewright.driver.errors import Code, DriverError, Exhausted, NotFound, Uninitialized
+from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Uninitialized
+from kubewright.driver.tags import NETWORK, RESOURCES, Tags, changed, changes, found_by, switched
 from kubewright.providers.sim.inventory import Disks, Inventory, VmObserver, VmRequest
 from kubewright.providers.sim.names import shaped_by
-from kubewright.providers.sim.spec import Fault, Operation, SimSpec
+from kubewright.providers.sim.spec import Fault, Operation, SimSpec, tag_problems
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH, Bootstrap, Vm, orders_in
+from kubewright.providers.sim.vm import (
+    DIE,
+    LASTING,
+    RESTART,
+    VANISH,
+    Bootstrap,
+    Vm,
+    orders_in,
+    with_check,
+    with_tags,
+)
 
 T = TypeVar("T")
 
@@ -51,7 +62,7 @@ class Cloud:
         """
         spec = shaped_by(request.name, request.spec)
         return await self._call(
-            "create", request, spec, lambda: self._made(request, spec), spec.create_seconds
+            "create", request, spec, lambda: self._made(request, spec), seconds=spec.create_seconds
         )
 
     async def initialize(self, request: VmRequest) -> Vm:
@@ -79,11 +90,7 @@ class Cloud:
         """Delete a VM; returns when it is gone. Raises NotFound, and faults of the spec."""
 
         def effect() -> Vm:
-            vm = self._existing(request)
-            if request.provider_id not in ("", vm.provider_id):
-                raise NotFound(
-                    f"there is no VM {request.provider_id}, and {vm.provider_id} was not asked for"
-                )
+            vm = self._on_record(request)
             return self._inventory.end(vm, vm.spec.delete_seconds)
 
         vm = await self._call("delete", request, self._spec_of(request), effect)
@@ -95,17 +102,46 @@ class Cloud:
         await self._inventory.store.saved()
 
     async def list(self, request: VmRequest) -> Sequence[Vm]:
-        """VMs of its namespace that carry all tags of the class; without tags, those that were made for it.
+        """VMs of its namespace that carry the tags by which the class is found (``driver.tags``); without
+        tags, those that were made for it.
 
         With ``listLagSeconds`` the answer is that old.
         """
-        spec = request.spec
-        return await self._call(
-            "list",
-            request,
-            spec,
-            lambda: self._inventory.of(request.account, spec.tags, lag=spec.list_lag_seconds),
-        )
+        spec, tags = request.spec, found_by(request.spec.tags.vm)
+
+        def effect() -> Sequence[Vm]:
+            return self._inventory.of(request.account, tags, lag=spec.list_lag_seconds)
+
+        return await self._call("list", request, spec, effect)
+
+    async def update(self, request: VmRequest, last: Tags | None, last_check: bool | None) -> None:
+        """Give a VM, its interface and its disk, in this order, what the class says of them now.
+
+        Args:
+            request: the VM, and its class as it is now.
+            last: the tags that were applied last; None where that is not known.
+            last_check: the same of the interface's check of addresses.
+
+        Raises:
+            DriverError: NotFound; InvalidArgument, by which objects are found stays, or one would have too
+                many tags; and faults of the spec, also after a part.
+        """
+
+        def effect(most: int = len(RESOURCES)) -> None:
+            vm = _same(self._on_record(request), request)
+            check = switched(last_check, request.spec.source_dest_check, True)
+            what = changes(last, request.spec.tags, vm.objects)
+            for object_id, (resource, actual) in list(vm.objects.items())[:most]:
+                tags = changed(actual, what[object_id]) if object_id in what else actual
+                if problem := next(tag_problems(resource, tags), ""):
+                    raise InvalidArgument(f"{object_id} would have {problem}")
+                after = with_tags(vm, resource, tags)
+                if resource == NETWORK and check is not None:
+                    after = with_check(after, check)
+                if after is not vm:
+                    vm = self._inventory.put(after)
+
+        await self._call("update", request, self._spec_of(request), effect, part=effect)
 
     # ------------------------------------------------------------ what an operator may do
 
@@ -160,6 +196,14 @@ class Cloud:
                 act(vm_id)
         return words - LASTING - {RESTART, DIE, VANISH}
 
+    def tag(self, vm_id: str, resource: str, tags: Mapping[str, str]) -> None:
+        """Put tags on a VM (``vm``), its interface (``network``) or its disk (``disk``), as a person does."""
+
+        def tagged(vm: Vm) -> Vm:
+            return with_tags(vm, resource, {**vm.resources.tags.of(resource), **tags})
+
+        self._change(vm_id, tagged)
+
     def bootstrapped(self, vm_id: str, result: Bootstrap) -> None:
         """What has come of the VM's user data, so far as it has run on the VM."""
         self._change(vm_id, lambda vm: replace(vm, bootstrap=result))
@@ -184,12 +228,21 @@ class Cloud:
         request: VmRequest,
         spec: SimSpec,
         effect: Callable[[], T],
+        *,
         seconds: float = 0,
+        part: Callable[[int], object] | None = None,
     ) -> T:
-        """One API call: throttled, then failed or carried out, then saved, then answered after its delay."""
+        """One API call: throttled, then failed or carried out, then saved, then answered after its delay.
+
+        A fault may come after a ``part``: so many objects.
+        """
         self._faults.throttle(request.account, spec)
         fault = self._faults.next_fault(operation, request.machine, spec)
         if fault is not None and not fault.after_success:
+            if fault.after_objects and part is not None:
+                self._inventory.forget_gone()
+                part(fault.after_objects)
+                await self._inventory.store.saved()
             await self._raise(fault)
         self._inventory.forget_gone()
         answer = effect()
@@ -216,6 +269,13 @@ class Cloud:
         vm = self._inventory.named(request.namespace, request.name)
         if vm is None or not request.means(vm):
             raise NotFound(f"there is no VM for machine {request.machine}")
+        return vm
+
+    def _on_record(self, request: VmRequest) -> Vm:
+        """The VM with the id that is given, if one is."""
+        vm = self._existing(request)
+        if request.provider_id not in ("", vm.provider_id):
+            raise NotFound(f"there is no VM {request.provider_id}, and {vm.provider_id} was not asked for")
         return vm
 
     def _spec_of(self, request: VmRequest) -> SimSpec:

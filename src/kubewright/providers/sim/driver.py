@@ -8,12 +8,15 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument
+from kubewright.driver.tags import last_applied_switch, last_applied_tags
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.boot.boots import Boots
 from kubewright.providers.sim.boot.control_planes import ControlPlanes
@@ -22,7 +25,14 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import SimSpec, parse_spec, refuse_impossible_node
+from kubewright.providers.sim.spec import (
+    FLAT_TAGS,
+    HOT_FIELDS,
+    SimSpec,
+    parse_spec,
+    refuse_impossible_node,
+    refuse_tags,
+)
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
 from kubewright.wire.naming import machine_name_problem
 
@@ -66,6 +76,20 @@ class SimDriver:
         """Refuse a class by which no VM can be made (``contract.Validates``)."""
         wanted = _vm_request(request.of(stub("", request.machine_class.metadata.namespace)))
         refuse_impossible_node(wanted.spec)
+
+    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
+        """What ``update`` applies (``contract.Updates``)."""
+        return HOT_FIELDS
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """Tags and the check of addresses, without another VM (``contract.Updates``)."""
+        wanted = _vm_request(request)
+        refuse_tags(wanted.spec)
+        await self.cloud.update(
+            wanted,
+            last_applied_tags(last_applied, FLAT_TAGS),
+            last_applied_switch(last_applied, "sourceDestCheck"),
+        )
 
     async def run(self, cluster: Informers) -> None:
         """Run the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""

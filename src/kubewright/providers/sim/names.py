@@ -85,6 +85,11 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
         "deletion works, and the first answer is lost",
         (Fault(operation="delete", message="connection reset", times=1, after_success=True),),
     ),
+    "halfdone": Behaviour(
+        "the first two updates in place reach the VM's own tags and fail (Unavailable) before its interface "
+        "and its disk",
+        (Fault(operation="update", message="please try again", times=2, after_objects=1),),
+    ),
     "slowboot": Behaviour("the boot takes two minutes longer", more_boot_seconds=120),
     "neverjoin": Behaviour("the VM runs, and no node ever joins", lifecycle=Lifecycle(joins=False)),
     "dies": Behaviour(

@@ -5,11 +5,13 @@ Theory.      One frozen value per distinct spec, shared by all VMs of it, so tha
              can ask for slow boots, failing calls and dying VMs, and so can a name (``names``).
 Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field, and so is, when a VM
              is to be made, a value that no Node can have. Everything has a default: ``providerSpec: {}``
-             makes VMs at once.
+             makes VMs at once. A flat map of ``tags`` is for VMs alone (``driver.tags``).
 Called by    ``driver``. The reference for people is docs/reference/simulated-cloud.md.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,13 +19,14 @@ from msgspec import Meta
 
 from kubewright.driver.answers import provider_spec
 from kubewright.driver.errors import Code, InvalidArgument
+from kubewright.driver.tags import DISK, NETWORK, VM, Tags, by_resource
 from kubewright.wire.naming import label_key, label_value
 from kubewright.wire.quantity import parse as parse_quantity
 from kubewright.wire.release import KUBERNETES
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
-Operation = Literal["create", "initialize", "delete", "status", "list", "volumeIDs"]
+Operation = Literal["create", "initialize", "delete", "status", "list", "volumeIDs", "update"]
 CodeName = Literal[
     "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
@@ -35,6 +38,36 @@ CAPACITY = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "20Gi", "pods": "1
 
 ANNOTATIONS_BYTES = 256 * 1024
 """What an API server takes of an object's annotations, keys and values together."""
+
+HOT_FIELDS = ("tags", "sourceDestCheck")
+"""What an update in place applies."""
+FLAT_TAGS = (VM,)
+"""Which resources a flat map of tags is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagRules:
+    """Which tags a resource of this cloud takes: ``most`` of them, keys of a form that ``described`` says,
+    and values of so many characters, which may be none."""
+
+    key: re.Pattern[str]
+    described: str
+    value_chars: int
+    most: int = 50
+
+
+_ANY_KEY = re.compile(r".{1,128}\Z", re.DOTALL)
+_ANY = "has between 1 and 128 characters"
+TAG_RULES: Mapping[str, TagRules] = {
+    VM: TagRules(_ANY_KEY, _ANY, 256),
+    NETWORK: TagRules(
+        re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?\Z"),
+        "has at most 63 lower-case letters, digits and dashes, first a letter and last no dash",
+        63,
+    ),
+    DISK: TagRules(_ANY_KEY, _ANY, 256),
+}
+"""As those of real clouds differ from resource to resource, and are bounded for each by itself."""
 
 
 class _Part(
@@ -52,6 +85,7 @@ class Fault(_Part, frozen=True, kw_only=True):
     ``chance``        the share of calls that fail, drawn from the seeded clock.
     ``after_success`` the cloud does what was asked, and only the answer is lost.
     ``hang_seconds``  wait this long before answering.
+    ``after_objects`` an update does so many of the VM, its interface and its disk, in this order, and fails.
     """
 
     operation: Operation
@@ -61,6 +95,7 @@ class Fault(_Part, frozen=True, kw_only=True):
     chance: Annotated[float, Meta(gt=0, le=1)] = 1.0
     after_success: bool = False
     hang_seconds: Seconds = 0
+    after_objects: Annotated[int, Meta(ge=0, le=2)] = 0
 
     @property
     def error_code(self) -> Code:
@@ -92,7 +127,8 @@ class SimSpec(_Part, frozen=True, kw_only=True):
     region: Annotated[str, Meta(min_length=1)] = "sim-1"
     zone: Annotated[str, Meta(min_length=1)] = "sim-1a"
     instance_type: Annotated[str, Meta(min_length=1)] = "sim.small"
-    tags: Mapping[str, str] = {}
+    tags: Tags = Tags()
+    source_dest_check: bool | None = None
     create_seconds: Seconds = 0
     boot_seconds: Seconds = 0
     ready_seconds: Seconds = 0
@@ -122,17 +158,42 @@ def parse_spec(raw: Mapping[str, Any]) -> SimSpec:
     Raises:
         InvalidArgument: an unknown field, a wrong type or a number out of range; names the field.
     """
-    return provider_spec(raw, SimSpec)
+    return provider_spec(by_resource(raw, FLAT_TAGS), SimSpec)
 
 
 def refuse_impossible_node(spec: SimSpec) -> None:
-    """Refuse to make VMs that could never join. Those that were made by such a spec can still be deleted.
+    """Refuse to make VMs that could never join, and tags that this cloud does not take. Those that were made
+    by such a spec can still be deleted.
 
     Raises:
         InvalidArgument: no Node can be as the spec says; names the field.
     """
+    refuse_tags(spec)
     if problem := next(_node_problems(spec), ""):
         raise InvalidArgument(f"providerSpec: {problem}")
+
+
+def refuse_tags(spec: SimSpec) -> None:
+    """Refuse tags that this cloud does not take.
+
+    Raises:
+        InvalidArgument: names the resource and the tag.
+    """
+    for resource in TAG_RULES:
+        if problem := next(tag_problems(resource, spec.tags.of(resource)), ""):
+            raise InvalidArgument(f"providerSpec: tags.{resource}: {problem}")
+
+
+def tag_problems(resource: str, tags: Mapping[str, str]) -> Iterator[str]:
+    """What this cloud refuses of the tags of a resource."""
+    rules = TAG_RULES[resource]
+    if len(tags) > rules.most:
+        yield f"{len(tags)} tags, and a resource has at most {rules.most}"
+    for key, value in tags.items():
+        if not rules.key.match(key):
+            yield f"{key[:128]!r}: a key {rules.described}"
+        if len(value) > rules.value_chars:
+            yield f"{key[:128]!r}: a value has at most {rules.value_chars} characters"
 
 
 def _node_problems(spec: SimSpec) -> Iterator[str]:

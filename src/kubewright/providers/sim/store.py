@@ -26,7 +26,7 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.sim.spec import SimSpec, read_spec, write_spec
 from kubewright.providers.sim.vm import Vm, Volume
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file's layout; a file of a later version is refused."""
 BUSY_SECONDS = 1.0
 """How long a commit waits for another writer of the file; there should be none."""
@@ -47,6 +47,16 @@ _FROM_1 = """
 UPDATE specs SET spec = CAST(replace(CAST(spec AS TEXT), '"fate":{', '"lifecycle":{') AS BLOB);
 """
 """Specs of format 1 had ``fate`` where they have ``lifecycle`` now."""
+
+_FROM_2 = """
+UPDATE specs SET spec = CAST(json_set(
+    CAST(spec AS TEXT), '$.tags', json_object('vm', json_extract(CAST(spec AS TEXT), '$.tags'))
+) AS BLOB) WHERE json_type(CAST(spec AS TEXT), '$.tags') IS NOT NULL;
+"""
+"""Specs of format 2 had tags of VMs alone."""
+
+_CHANGES = (_FROM_1, _FROM_2)
+"""What makes the next format of each, the first one's first."""
 
 
 class Store:
@@ -211,7 +221,7 @@ def _open(path: Path, *, used: bool) -> sqlite3.Connection:
         if used and not version:
             file.close()
             raise lost
-        change = _FROM_1 if version == 1 else ""
+        change = "".join(_CHANGES[version - 1 :] if version else ())
         file.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} {change} PRAGMA user_version = {FORMAT}; COMMIT;")
         if not version:  # no loss of power makes an empty file of it
             file.execute("PRAGMA wal_checkpoint(PASSIVE)")

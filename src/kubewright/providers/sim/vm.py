@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from kubewright.driver.contract import VolumeSpec
+from kubewright.driver.tags import DISK, NETWORK, VM, Tags
 from kubewright.providers.sim.spec import SimSpec, TaintSpec
 
 SCHEME = "sim"
@@ -60,6 +62,30 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
         return f"Bootstrap(format={self.format!r}, cluster={self.cluster!r}, trouble={self.trouble!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The network interface of a VM. With ``source_dest_check`` it takes packets of its own address only."""
+
+    id: str
+    tags: Mapping[str, str]
+    source_dest_check: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BootDisk:
+    """The disk that a VM boots from; it comes and goes with the VM, as a volume does not."""
+
+    id: str
+    tags: Mapping[str, str]
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What may change of a VM, its interface and its disk while it runs."""
+
+    tags: Tags = Tags()
+    source_dest_check: bool = True
+
+
 class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One VM. ``up_at`` is when its kubelet starts; ``boot`` counts its boots."""
 
@@ -80,6 +106,8 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     gone_at: float | None = None
     """Set once its deletion was accepted: when nothing of it is left."""
     bootstrap: Bootstrap | None = None
+    changed: Resources | None = None
+    """What its resources have since their first change; None: what its spec says."""
 
     @property
     def id(self) -> str:
@@ -90,6 +118,39 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     def account(self) -> str:
         """The class that it counts for."""
         return f"{self.namespace}/{self.class_name}"
+
+    @property
+    def resources(self) -> Resources:
+        """What its resources have now."""
+        if self.changed is not None:
+            return self.changed
+        return Resources(tags=self.spec.tags, source_dest_check=self.spec.source_dest_check is not False)
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The VM's own."""
+        return (self.spec if self.changed is None else self.changed).tags.vm
+
+    @property
+    def interface(self) -> Interface:
+        """Its network interface."""
+        found = self.resources
+        return Interface(f"nic-{self.serial:06d}", found.tags.network, found.source_dest_check)
+
+    @property
+    def boot_disk(self) -> BootDisk:
+        """Its own disk."""
+        return BootDisk(f"boot-{self.serial:06d}", self.resources.tags.disk)
+
+    @property
+    def objects(self) -> Mapping[str, tuple[str, Mapping[str, str]]]:
+        """What of it has tags, by id: which resource it is, and the tags; the VM first."""
+        interface, disk = self.interface, self.boot_disk
+        return {
+            self.id: (VM, self.tags),
+            interface.id: (NETWORK, interface.tags),
+            disk.id: (DISK, disk.tags),
+        }
 
     @property
     def provider_id(self) -> str:
@@ -125,9 +186,25 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
                 return f"ip-{self.address.replace('.', '-')}"
 
 
+def with_tags(vm: Vm, resource: str, tags: Mapping[str, str]) -> Vm:
+    """The VM with these tags on one of its resources, and no others there."""
+    found = vm.resources
+    if tags == found.tags.of(resource):
+        return vm
+    return replace(vm, changed=replace(found, tags=replace(found.tags, **{resource: tags})))
+
+
+def with_check(vm: Vm, checks: bool) -> Vm:
+    """The VM with an interface that checks addresses, or does not."""
+    found = vm.resources
+    if checks is found.source_dest_check:
+        return vm
+    return replace(vm, changed=replace(found, source_dest_check=checks))
+
+
 def carries(vm: Vm, account: str, tags: Mapping[str, str]) -> bool:
     """Whether a VM was made in the namespace of that account (namespace/class), with all of these tags."""
-    return vm.namespace == account.partition("/")[0] and tags.items() <= vm.spec.tags.items()
+    return vm.namespace == account.partition("/")[0] and tags.items() <= vm.tags.items()
 
 
 def orders_in(note: str) -> frozenset[str]:
