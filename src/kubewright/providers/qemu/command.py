@@ -56,6 +56,7 @@ class Guest:
     """What a guest is told of itself, and what it boots from.
 
     ``data``     its bootstrap data; ``ignition``: by Ignition, else by cloud-init
+    ``version``  that of the Kubernetes that it is to run; empty where that is not said
     ``address``  its own, with the length of the subnet's prefix, where it is on a bridge; empty: by DHCP
     ``gateway``, ``name_servers``  that it is told of then
     """
@@ -65,6 +66,7 @@ class Guest:
     provider_id: str
     data: bytes = b""
     ignition: bool = False
+    version: str = ""
     address: str = ""
     gateway: str = ""
     name_servers: tuple[str, ...] = ()
@@ -165,6 +167,7 @@ def _escaped(path: str) -> str:
 def seed_files(guest: Guest) -> Mapping[str, bytes]:
     """The files of a NoCloud seed."""
     about = {"instance-id": guest.id, "local-hostname": guest.name, "provider_id": guest.provider_id}
+    about |= {"kubernetes_version": guest.version} if guest.version else {}
     network = {"version": 2, "ethernets": {"net": _card(guest)}}
     return {
         "user-data": guest.data or b"#cloud-config\n{}\n",

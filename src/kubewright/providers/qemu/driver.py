@@ -270,7 +270,8 @@ class QemuDriver:
         vm_id = new_id(request.name, macs)
         data = request.secret.data.get("userData", b"")
         ignition = command.is_ignition(data, request.data_format)
-        guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
+        own = provider_id(self._options.site, vm_id)
+        guest = Guest(vm_id, request.name, own, data, ignition, request.version)
         self._promised.add(command.mac_of(vm_id))
         if self._bridge is None:
             return guest
