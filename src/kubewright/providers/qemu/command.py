@@ -21,6 +21,10 @@ from dataclasses import dataclass
 from kubewright.providers.qemu.spec import MIB, QemuSpec
 
 DISK, SEED, IGNITION, QMP, VARIABLES = "disk.qcow2", "seed.iso", "ignition.json", "qmp", "firmware.fd"
+WAITING, SEED_BYTES = "kwwait", 1024 * 1024
+"""The label of a seed that says to wait for another one, and the size of both."""
+WARM = "warm-"
+"""How the id of a VM begins that has waited: no machine's name ends like this."""
 CODE_CACHE_MIB = 128
 OVERHEAD = {"tcg": (CODE_CACHE_MIB + 96) * MIB, "kvm": 96 * MIB}
 """Bytes of memory that a VM takes beside its guest's: QEMU itself, and the code cache of TCG."""
@@ -57,6 +61,7 @@ class Guest:
 
     ``data``     its bootstrap data; ``ignition``: by Ignition, else by cloud-init
     ``version``  that of the Kubernetes that it is to run; empty where that is not said
+    ``waits``    it is to boot, and then to wait for what it is to become
     ``address``  its own, with the length of the subnet's prefix, where it is on a bridge; empty: by DHCP
     ``gateway``, ``name_servers``  that it is told of then
     """
@@ -67,6 +72,7 @@ class Guest:
     data: bytes = b""
     ignition: bool = False
     version: str = ""
+    waits: bool = False
     address: str = ""
     gateway: str = ""
     name_servers: tuple[str, ...] = ()
