@@ -154,6 +154,11 @@ class QemuDriver:
                 "(driver option imageUrls)"
             )
 
+    @property
+    def waiting(self) -> int:
+        """How many VMs stand still until a machine wants them."""
+        return self._pool.waiting
+
     async def console(self, request: MachineRequest) -> str:
         """The end of what the guest wrote to its first serial port (``contract.Consoles``)."""
         await self._open()

@@ -122,6 +122,11 @@ class Pool:
         taken = (each.vm.memory + command.OVERHEAD[each.vm.accelerator] for each in self.vms.all.values())
         return sum(taken)
 
+    @property
+    def waiting(self) -> int:
+        """How many stand still."""
+        return len(self._still)
+
     def take(self, shape: str) -> Running | None:
         """A VM that stands still, which is the caller's from here on."""
         for running in self.vms.all.values():
