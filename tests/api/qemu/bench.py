@@ -29,15 +29,18 @@ SPEC: dict[str, Any] = {
 
 
 class Ticks(SystemClock):
-    """``rests`` is set once the driver has tended its VMs, and rests. Between looks at those that wait it does not."""
+    """``rests`` is set once the driver has tended its VMs, and rests. Between the ``rounds`` in which it looks after
+    those that wait it does not."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rests = asyncio.Event()
+        self.rounds = 0
 
     async def sleep(self, seconds: float) -> None:
         if seconds == TEND_SECONDS:
             self.rests.set()
+        self.rounds += seconds == WARM_SECONDS
         await super().sleep(0.01 if seconds == WARM_SECONDS else seconds)
 
 

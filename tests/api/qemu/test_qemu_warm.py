@@ -196,6 +196,7 @@ async def test_those_that_wait_are_removed_when_their_image_is_another_one(bench
     (before,) = bench.warm
     os.utime(bench.images / "tiny", (1, 1))
     assert (await bench.made.create(bench.request())).last_known_state == ""
+    await bench.made.delete(bench.request())
     await bench.until(lambda: bench.still() not in ([], [before]))
     assert not before.exists()
 
@@ -223,8 +224,18 @@ async def test_those_that_wait_give_way_to_machines_and_come_back_when_there_is_
         await bench.made.create(bench.request("m2", of=other))
         assert bench.warm == []
         await bench.made.delete(bench.request("m2", of=other))
-        await bench.until(lambda: len(bench.still()) == 1)
         await bench.made.delete(bench.request("m1", of=other))
+        await bench.until(lambda: bench.made.waiting == 1)
+
+
+async def test_none_boots_to_wait_while_a_machine_boots(bench: WarmBench) -> None:
+    await bench.made.create(bench.request())
+    bench.ask_for(1)
+    await bench.restarted()
+    await bench.until(lambda: bench.clock.rounds > 5)
+    assert bench.warm == []
+    await bench.made.delete(bench.request())
+    await bench.until(lambda: bench.made.waiting == 1)
 
 
 @pytest.mark.parametrize(

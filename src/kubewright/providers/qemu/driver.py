@@ -44,7 +44,9 @@ from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, may_
 from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
-TEND_SECONDS, WARM_SECONDS = 10.0, 1.0
+TEND_SECONDS, WARM_SECONDS, QUIET_SECONDS = 10.0, 1.0, 120.0
+"""How often VMs are looked after, and those that wait; and since when no VM was made for a machine when a
+further one boots that is to wait."""
 LARGEST_WOKEN = command.SEED_BYTES // 2
 """Bytes of user data; the names and the structure of a seed need room beside them."""
 WOKEN = "on: it had been booted before its machine was made, and was woken for it"
@@ -308,9 +310,11 @@ class QemuDriver:
             self._promised.discard(command.mac_of(vm_id))
 
     def _has_room(self, spec: QemuSpec) -> bool:
-        """Whether one more VM may wait: machines come first."""
+        """Whether one more VM may wait: machines come first, also while they boot."""
         wanted, count = _most_memory(spec), len(self._vms.all) + len(self._pool.vms.all)
-        if self._making or self._closing or count >= self._options.vms:
+        newest = max((each.vm.made for each in self._vms.all.values()), default=0.0)
+        quiet = not self._making and self._clock.now().timestamp() - newest > QUIET_SECONDS
+        if not quiet or self._closing or count >= self._options.vms:
             return False
         return not self._short_of(self._taken(), wanted, self._pool.memory)
 

@@ -13,7 +13,7 @@ Theory.      Much of the time from nothing to a node is the same for every machi
              when they do not come to wait. ``Vm.class_name`` is their shape: a digest of all that they are.
 Invariants.  A VM goes to one machine: taking it is one step of the event loop, and the folder is moved before
              it goes on. One that was told of a machine and not moved is removed, never given to another one.
-             One at a time is made, and none while a machine is being made.
+             One at a time is made, and none while VMs of machines are made or boot.
 Layout       ``warm/<id>`` as ``vms/<id>``.
 Called by    ``driver``.
 """
