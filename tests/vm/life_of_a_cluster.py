@@ -1,6 +1,7 @@
 """A cluster of Cluster API on a real management server: kubeadm makes its control plane in one VM, and others join it."""
 
 import asyncio
+import json
 from typing import Any
 
 from tests.vm import guests, objects
@@ -39,10 +40,15 @@ async def life(stage: OnKubernetes) -> None:
             await stage.until("one Node", INIT_SECONDS, lambda: workload.joined(1))
     async with Workload.of(stage, NAME) as workload:
         with stage.steps.step("a worker joins"):
-            await stage.apply(*objects.workers(NAME, 1, memory="768Mi"), health_check())
+            await stage.apply(
+                *objects.workers(NAME, 1, version=objects.EARLIER, memory="768Mi"), health_check()
+            )
             await stage.until("two Nodes", BOOT_SECONDS, lambda: workload.joined(2))
+            assert await workload.kubelets() == [objects.EARLIER, objects.VERSION]
         with stage.steps.step("a pod runs and prints; kubectl reads it"):
             await use(stage, workload)
+        with stage.steps.step("the worker is rolled from 1.35 to 1.36"):
+            await rolled(stage, workload)
         with stage.steps.step("a worker that is killed is replaced by its MachineHealthCheck"):
             await healed(stage, workload)
     with stage.steps.step("all gone"):
@@ -100,6 +106,20 @@ async def use(stage: Stage, workload: Workload) -> None:
         return said.stdout.startswith("hello from hello-")
 
     await stage.until("a pod prints", 120, printed)
+
+
+async def rolled(stage: Stage, workload: Workload) -> None:
+    """Only the version is another one: the same image holds both."""
+    before = set(stage.qemus())
+    version = json.dumps({"spec": {"template": {"spec": {"version": objects.VERSION}}}})
+    deployment = f"machinedeployments.cluster.x-k8s.io/{NAME}-workers"
+    await asyncio.to_thread(stage.kubectl, "patch", deployment, "--type=merge", "-p", version)
+
+    async def look() -> bool:
+        new = await workload.joined(2) and await workload.kubelets() == [objects.VERSION] * 2
+        return new and before & set(stage.qemus()) == {PLANE}
+
+    await stage.until("a worker of 1.36 alone", BOOT_SECONDS, look)
 
 
 async def healed(stage: Stage, workload: Workload) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 from tests.vm import guests
 
-VERSION = "v1.36.3"
+VERSION, EARLIER = "v1.36.3", "v1.35.4"
+"""Those that the node image holds."""
 CORE, INFRA = "cluster.x-k8s.io/v1beta1", "infrastructure.cluster.x-k8s.io/v1beta1"
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta1"
 MACHINES = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default/machines"
@@ -45,7 +46,7 @@ def vm(**spec: Any) -> Any:
     }
 
 
-def workers(cluster_name: str, replicas: int, **spec: Any) -> list[Any]:
+def workers(cluster_name: str, replicas: int, *, version: str = VERSION, **spec: Any) -> list[Any]:
     """A MachineDeployment whose machines join."""
     name = f"{cluster_name}-workers"
     join = {"joinConfiguration": {"nodeRegistration": REGISTRATION}, "files": FILES}
@@ -53,7 +54,7 @@ def workers(cluster_name: str, replicas: int, **spec: Any) -> list[Any]:
     machine = of("KubewrightMachineTemplate", name, {"template": {"spec": vm(**spec)}}, INFRA)
     template = {
         "clusterName": cluster_name,
-        "version": VERSION,
+        "version": version,
         "bootstrap": {"configRef": reference(config)},
         "infrastructureRef": reference(machine),
     }

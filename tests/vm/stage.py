@@ -183,6 +183,10 @@ class Workload(Server):
         known = {each.get("status", {}).get("nodeRef", {}).get("name") for each in machines}
         return len(machines) == len(ready) == len(nodes) == count and known == ready
 
+    async def kubelets(self) -> list[str]:
+        """The versions that kubelets say of themselves, sorted."""
+        return sorted(each["status"]["nodeInfo"]["kubeletVersion"] for each in await self.items(NODES))
+
 
 def condition(obj: Any, type_: str) -> str:
     """The status of a condition; empty if it is not there."""

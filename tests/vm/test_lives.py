@@ -51,3 +51,10 @@ def test_vms_join_a_nested_control_plane_of_real_programs(
     pytestconfig: pytest.Config, tmp_path: Path, images: Path
 ) -> None:
     lived(pytestconfig, "life_of_a_nested_plane", 700, tmp_path, images)
+
+
+@pytest.mark.timeout(1600)
+def test_a_cluster_of_vms_that_were_booted_beforehand_is_ready_sooner(
+    pytestconfig: pytest.Config, tmp_path: Path, images: Path
+) -> None:
+    lived(pytestconfig, "life_of_a_warm_cluster", 1500, tmp_path, images)

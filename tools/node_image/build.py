@@ -5,6 +5,10 @@ Theory.      Debian's packages are put together by mmdebstrap, without root wher
              makes the disk of that tree without mounting anything. Kernel and initrd stay beside it: a VM
              boots them directly. What the image holds follows from the inputs, and so does the name of its
              folder in the cache: a run that finds it does nothing.
+             Two releases of Kubernetes are in it. Which one a VM is, it is told by its metadata; a unit puts
+             that one's kubelet and kubeadm in their places before anything starts them.
+             A VM that is to wait for its seed (``guest/warm``) does so with containerd running and with what
+             cloud-init needs loaded, before cloud-init's first stage.
 Invariants.  A folder in the cache is complete from its first moment. Nothing here needs a network but that of
              Debian's packages. No key, no machine id and no host name is in the image.
 Needs        mmdebstrap, mke2fs and tar (Debian: mmdebstrap, e2fsprogs, tar), qemu-img (qemu-utils); who is
@@ -21,6 +25,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import oci
@@ -29,6 +34,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.testing.real_kubernetes.binaries import VERSION, cache_folder
 
 HERE = Path(__file__).parent
+KUBE = HERE.parent / "kube"
 SUITE = "bookworm"
 PACKAGES = (
     "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "cloud-init", "ca-certificates",
@@ -37,7 +43,7 @@ PACKAGES = (
 )  # fmt: skip
 KERNEL = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64"}
 PAUSE = "registry.k8s.io/pause:3.10.2"
-"""What kubelet and kubeadm 1.36 call it."""
+"""What kubelet and kubeadm 1.36 call it, and containerd for all."""
 BUSYBOX = "docker.io/kubewright/busybox:1"
 """Debian's busybox as an image, to try a node with."""
 COMPONENTS = {
@@ -47,8 +53,37 @@ COMPONENTS = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
 """What ``kubeadm init`` runs in pods, and the package of each."""
-SIZE_MIB = 3000
+SIZE_MIB = 4000
 SECONDS = 1200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of Kubernetes, and the folder of the modules that it is built from."""
+
+    version: str
+    modules: Path
+
+    @property
+    def stamp(self) -> str:
+        """What tells its programs their version."""
+        prefix = "k8s.io/component-base/version.git"
+        major, minor, _ = self.version.removeprefix("v").split(".")
+        return f"-X {prefix}Version={self.version} -X {prefix}Major={major} -X {prefix}Minor={minor}"
+
+
+RELEASES = (Release("v1.35.4", KUBE / "1.35"), Release(VERSION, KUBE))
+"""The newest is the last: it is what a VM runs that is not told a version."""
+
+
+def _guest(name: str) -> tuple[str, int]:
+    """A program for the guest, from the folder beside this file."""
+    return (HERE / "guest" / name).read_text(), 0o755
+
+
+def _stage(words: str) -> tuple[str, int]:
+    return f"[Service]\nExecStart=\nExecStart=/usr/lib/kubewright/stage {words}\n", 0o644
+
 
 FILES: Mapping[str, tuple[str, int]] = {
     "etc/cloud/cloud.cfg.d/99_kubewright.cfg": (
@@ -76,8 +111,38 @@ FILES: Mapping[str, tuple[str, int]] = {
     "etc/fstab": ("/dev/vda / ext4 defaults 0 1\n", 0o644),
     "etc/hostname": ("", 0o644),
     "etc/machine-id": ("", 0o644),
+    **{f"usr/lib/kubewright/{each}": _guest(each) for each in ("kubernetes-version", "stage", "warm")},
+    "etc/systemd/system/kubernetes-version.service": (
+        "[Unit]\nDescription=The version of Kubernetes that this machine is told\nDefaultDependencies=no\n"
+        "After=cloud-init.service\nBefore=kubelet.service cloud-config.service\n\n"
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/lib/kubewright/kubernetes-version\n\n"
+        "[Install]\nWantedBy=multi-user.target\n", 0o644,
+    ),
+    "etc/systemd/system/warm.service": (
+        "[Unit]\nDescription=Wait for what this machine is to become\nDefaultDependencies=no\n"
+        "After=local-fs.target systemd-udev-trigger.service\n"
+        "Before=cloud-init-local.service network-pre.target sysinit.target\n\n"
+        "[Service]\nType=notify\nTimeoutStartSec=infinity\nKillMode=process\nStandardOutput=journal+console\n"
+        "ExecCondition=/bin/sh -c 'for each in /dev/vd?; do "
+        '[ "$$(blkid -p -s LABEL -o value $$each)" = kwwait ] && exit 0; done; exit 1\'\n'
+        "ExecStart=/usr/lib/kubewright/warm\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
+    ),
+    "etc/systemd/system/cloud-init-local.service.d/stage.conf": _stage("init --local"),
+    "etc/systemd/system/cloud-init.service.d/stage.conf": _stage("init"),
+    "etc/systemd/system/cloud-config.service.d/stage.conf": _stage("modules --mode=config"),
+    "etc/systemd/system/cloud-final.service.d/stage.conf": _stage("modules --mode=final"),
+    "etc/systemd/system/containerd.service": (
+        # Debian's, but that it starts beside cloud-init's first stages: until a pod it needs no network.
+        "[Unit]\nDescription=containerd container runtime\nDefaultDependencies=no\n"
+        "After=local-fs.target systemd-tmpfiles-setup.service\n"
+        "Before=shutdown.target\nConflicts=shutdown.target\n\n"
+        "[Service]\nExecStartPre=-/sbin/modprobe overlay\nExecStart=/usr/bin/containerd\nType=notify\n"
+        "Delegate=yes\nKillMode=process\nRestart=always\nRestartSec=5\nLimitNPROC=infinity\n"
+        "LimitCORE=infinity\nLimitNOFILE=infinity\nTasksMax=infinity\nOOMScoreAdjust=-999\n\n"
+        "[Install]\nWantedBy=multi-user.target\n", 0o644,
+    ),
     "etc/systemd/system/kubelet.service": (
-        "[Unit]\nDescription=kubelet\nAfter=containerd.service\n"
+        "[Unit]\nDescription=kubelet\nAfter=containerd.service network.target kubernetes-version.service\n"
         # Without a configuration it would only fail, each time at the price of seconds without KVM.
         "ConditionPathExists=/var/lib/kubelet/config.yaml\n\n"
         "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\n"
@@ -87,7 +152,7 @@ FILES: Mapping[str, tuple[str, int]] = {
         "Restart=always\nRestartSec=2\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
     ),
 }  # fmt: skip
-ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet")
+ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet", "kubernetes-version", "warm")
 
 
 IMPORT = """set -eu
@@ -131,7 +196,8 @@ def image_folder() -> Path:
         each for each in HERE.rglob("*") if each.is_file() and "__pycache__" not in each.parts
     ):
         digest.update(path.name.encode() + path.read_bytes())
-    digest.update(VERSION.encode())
+    for each in RELEASES:
+        digest.update(each.version.encode())
     return cache_folder().parent.parent / f"node-image-{digest.hexdigest()[:12]}"
 
 
@@ -160,39 +226,49 @@ def build(folder: Path) -> None:
 def over(work: Path) -> dict[str, tuple[bytes, int]]:
     """The files that are laid over Debian's."""
     found = {path: (content.encode(), mode) for path, (content, mode) in FILES.items()}
-    for program in ("kubelet", "kubeadm"):
-        _compiled(work / program, f"k8s.io/kubernetes/cmd/{program}")
-        found[f"usr/bin/{program}"] = (work / program).read_bytes(), 0o755
+    for release in RELEASES:
+        for program in ("kubelet", "kubeadm"):
+            made = _compiled(work, release, f"k8s.io/kubernetes/cmd/{program}")
+            found[f"usr/lib/kubernetes/{release.version}/{program}"] = made.read_bytes(), 0o755
     return found
 
 
 def images(work: Path, architecture: str) -> Iterator[tuple[str, bytes]]:
-    """The images of containers, each of one program on nothing."""
-    said = _run(str(work / "kubeadm"), "config", "images", "list", f"--kubernetes-version={VERSION}")
-    names = {name.rpartition("/")[2].partition(":")[0]: name for name in said.split()}
-    for program, package in {"pause": "", **COMPONENTS}.items():
-        _compiled(work / program, package)
-        path = "pause" if program == "pause" else f"usr/local/bin/{program}"
-        content = (work / program).read_bytes()
-        yield program, oci.archive(names[program], {path: content}, f"/{path}", architecture)
+    """The images of containers, each of one program on nothing; each name of an image once."""
+    there = set()
+    for release in RELEASES:
+        said = _run(
+            str(work / release.version / "kubeadm"), "config", "images", "list",
+            f"--kubernetes-version={release.version}",
+        )  # fmt: skip
+        names = {name.rpartition("/")[2].partition(":")[0]: name for name in said.split()}
+        for program, package in {"pause": "", **COMPONENTS}.items():
+            if names[program] not in there:
+                path = f"usr/local/bin/{program}" if package else program
+                content = _compiled(work, release, package).read_bytes()
+                there.add(names[program])
+                made = oci.archive(names[program], {path: content}, f"/{path}", architecture)
+                yield f"{program}-{release.version}", made
     with tarfile.open(work / "base.tar") as base:
-        there = base.extractfile("./usr/bin/busybox")
-        assert there is not None, "it is one of the packages"
-        yield "busybox", oci.archive(BUSYBOX, {"bin/busybox": there.read()}, "/bin/busybox", architecture)
+        busybox = base.extractfile("./usr/bin/busybox")
+        assert busybox is not None, "it is one of the packages"
+        yield "busybox", oci.archive(BUSYBOX, {"bin/busybox": busybox.read()}, "/bin/busybox", architecture)
 
 
-def _compiled(target: Path, package: str) -> None:
-    """Build a program of Kubernetes from the modules of tools/kube, or ours."""
-    where = HERE.parent / "kube" if package else HERE / "pause"
-    prefix = "k8s.io/component-base/version.git"
-    major, minor, _ = VERSION.removeprefix("v").split(".")
-    stamp = (
-        f"-X {prefix}Version={VERSION} -X {prefix}Major={major} -X {prefix}Minor={minor}" if package else ""
-    )
+def _compiled(work: Path, release: Release, package: str) -> Path:
+    """A program of Kubernetes from the modules of its release; without a package, our pause."""
+    name = {COMPONENTS[each]: each for each in COMPONENTS}.get(package, package.rpartition("/")[2]) or "pause"
+    target = work / release.version / name
+    if target.exists():
+        return target
+    target.parent.mkdir(exist_ok=True)
+    stamp = release.stamp if package else ""
     flags = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {stamp}")
-    print(f"make node-image: building {target.name}", file=sys.stderr, flush=True)
+    print(f"make node-image: building {name} ({release.version})", file=sys.stderr, flush=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    where = release.modules if package else HERE / "pause"
     _run("go", "build", *flags, "-o", str(target), package or ".", cwd=where, env=environment)
+    return target
 
 
 def _base(work: Path, kernel: str) -> None:
@@ -212,6 +288,7 @@ def _disk(work: Path, made: Path) -> None:
 mkdir root
 tar -C root --numeric-owner -xf base.tar --exclude='./dev/*'
 tar -C root --numeric-owner --no-same-owner -xf over.tar
+for each in kubelet kubeadm; do ln -s /usr/lib/kubernetes/{VERSION}/$each root/usr/bin/$each; done
 mkdir root/mnt/images; mv images/*.tar root/mnt/images/; touch root/dev/null root/dev/urandom
 cat > import.sh <<'END'
 {IMPORT}

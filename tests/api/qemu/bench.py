@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -13,7 +13,7 @@ from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, Vol
 from kubewright.driver.errors import NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import driver as make
-from kubewright.providers.qemu.driver import TEND_SECONDS, QemuDriver
+from kubewright.providers.qemu.driver import TEND_SECONDS, WARM_SECONDS, QemuDriver
 from kubewright.providers.qemu.host import LINE, boot_sector
 from kubewright.testing.scenes import class_request
 
@@ -29,16 +29,19 @@ SPEC: dict[str, Any] = {
 
 
 class Ticks(SystemClock):
-    """``rests`` is set once the driver has tended its VMs, and rests."""
+    """``rests`` is set once the driver has tended its VMs, and rests. Between the ``rounds`` in which it looks after
+    those that wait it does not."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rests = asyncio.Event()
+        self.rounds = 0
 
     async def sleep(self, seconds: float) -> None:
         if seconds == TEND_SECONDS:
             self.rests.set()
-        await super().sleep(seconds)
+        self.rounds += seconds == WARM_SECONDS
+        await super().sleep(0.01 if seconds == WARM_SECONDS else seconds)
 
 
 class QemuBench:
@@ -112,10 +115,15 @@ class QemuBench:
         await self.made.close()
 
 
+AnyBench = TypeVar("AnyBench", bound=QemuBench)
+
+
 @asynccontextmanager
-async def opened(folder: Path, programs: str, **options: str) -> AsyncIterator[QemuBench]:
+async def opened(
+    folder: Path, programs: str, *, of: type[AnyBench] = QemuBench, **options: str
+) -> AsyncIterator[AnyBench]:
     """A bench whose VMs are gone in the end."""
-    bench = QemuBench(folder, programs, **options)
+    bench = of(folder, programs, **options)
     try:
         yield bench
     finally:

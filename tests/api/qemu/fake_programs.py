@@ -1,7 +1,7 @@
 """Programs that behave as QEMU's do, as far as a driver sees: where QEMU is not installed the tests run with these.
 
 ``qemu-img create`` makes a file. ``qemu-system-x86_64`` says that it is QEMU, or runs until a signal: it writes
-a line to its console, answers on its QMP socket, makes its end of a bridge, and refuses what QEMU refuses of the
+a line to its console (what a guest says that waits for a seed, where its seed says to), answers on its QMP socket, makes its end of a bridge, and refuses what QEMU refuses of the
 tests' command lines.
 """
 
@@ -14,7 +14,7 @@ import struct
 import sys
 from pathlib import Path
 
-CONSOLE = "kubewright boots"
+CONSOLE, WAITS = "kubewright boots", "kubewright: waiting for a seed"
 
 
 def install(folder: Path) -> None:
@@ -34,11 +34,19 @@ def image(arguments: list[str]) -> None:
 def answer(asked: str) -> object:
     """What QEMU says; a test stops it by a file of this name, with why."""
     stopped = Path("stopped")
+    if asked == "stop":
+        stopped.write_text("paused")
     if asked == "cont":
         stopped.unlink(missing_ok=True)
     return (
         {"status": stopped.read_text() if stopped.exists() else "running"} if asked == "query-status" else {}
     )
+
+
+def label() -> bytes:
+    """What the volume of the seed is called."""
+    seed = Path("seed.iso")
+    return seed.read_bytes()[32808:32840].strip() if seed.exists() else b""
 
 
 def tap(netdev: str) -> int | None:
@@ -79,7 +87,7 @@ def main() -> None:
         if "-kernel" in arguments:
             sys.exit("qemu: could not load kernel: no fake does that")
         tap(arguments[arguments.index("-netdev") + 1])
-        sys.stdout.write(f"{CONSOLE}\n")
+        sys.stdout.write(f"{WAITS if label() == b'kwwait' else CONSOLE}\n")
         sys.stdout.flush()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(arguments[arguments.index("-qmp") + 1].split(":")[1].split(",")[0])

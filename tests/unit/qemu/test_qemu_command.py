@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -82,6 +83,11 @@ def test_a_guest_learns_its_name_its_card_and_its_provider_id():
     card = json.loads(files["network-config"])["ethernets"]["net"]
     assert card == {"match": {"macaddress": mac_of(GUEST.id)}, "dhcp4": True}
     assert files["user-data"] == b"#cloud-config\n"
+
+
+def test_a_guest_learns_which_kubernetes_it_is_to_run():
+    about = json.loads(seed_files(replace(GUEST, version="v1.35.4"))["meta-data"])
+    assert about["kubernetes_version"] == "v1.35.4"
 
 
 def test_a_guest_without_data_is_told_nothing():

@@ -5,7 +5,9 @@
     ``host``     this machine: programs, KVM, firmware, memory
     ``bridge``   the network on which VMs meet, if they are to
     ``command``  QEMU's command line and the seed that the guest reads
-    ``vms``      a folder and a process each, found again after a restart, and how QEMU is asked
+    ``qmp``      how QEMU is asked
+    ``vms``      a folder and a process each, found again after a restart
+    ``warm``     VMs that are booted beforehand, and woken for a machine
     ``driver``   the driver port on top
 
 Entry point ``qemu`` of group ``kubewright.drivers``: ``driver`` below.

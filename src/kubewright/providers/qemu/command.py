@@ -21,6 +21,10 @@ from dataclasses import dataclass
 from kubewright.providers.qemu.spec import MIB, QemuSpec
 
 DISK, SEED, IGNITION, QMP, VARIABLES = "disk.qcow2", "seed.iso", "ignition.json", "qmp", "firmware.fd"
+WAITING, SEED_BYTES = "kwwait", 1024 * 1024
+"""The label of a seed that says to wait for another one, and the size of both."""
+WARM = "warm-"
+"""How the id of a VM begins that has waited: no machine's name ends like this."""
 CODE_CACHE_MIB = 128
 OVERHEAD = {"tcg": (CODE_CACHE_MIB + 96) * MIB, "kvm": 96 * MIB}
 """Bytes of memory that a VM takes beside its guest's: QEMU itself, and the code cache of TCG."""
@@ -56,6 +60,8 @@ class Guest:
     """What a guest is told of itself, and what it boots from.
 
     ``data``     its bootstrap data; ``ignition``: by Ignition, else by cloud-init
+    ``version``  that of the Kubernetes that it is to run; empty where that is not said
+    ``waits``    it is to boot, and then to wait for what it is to become
     ``address``  its own, with the length of the subnet's prefix, where it is on a bridge; empty: by DHCP
     ``gateway``, ``name_servers``  that it is told of then
     """
@@ -65,6 +71,8 @@ class Guest:
     provider_id: str
     data: bytes = b""
     ignition: bool = False
+    version: str = ""
+    waits: bool = False
     address: str = ""
     gateway: str = ""
     name_servers: tuple[str, ...] = ()
@@ -165,6 +173,7 @@ def _escaped(path: str) -> str:
 def seed_files(guest: Guest) -> Mapping[str, bytes]:
     """The files of a NoCloud seed."""
     about = {"instance-id": guest.id, "local-hostname": guest.name, "provider_id": guest.provider_id}
+    about |= {"kubernetes_version": guest.version} if guest.version else {}
     network = {"version": 2, "ethernets": {"net": _card(guest)}}
     return {
         "user-data": guest.data or b"#cloud-config\n{}\n",

@@ -9,6 +9,8 @@ Theory.      The machine's uid is the owner of its VM, and name and owner find i
              deleted nor made a second time, but the error says so (``DataLoss``), and no list of its
              namespace is complete, or none at all where not even that can be read: nodes whose VMs are not
              listed are deleted.
+             A VM that was booted beforehand (``warm``) is woken for a machine of its shape; where that fails
+             in any way, a VM is made as if there were none.
 Invariants.  Memory that was promised to a VM under way counts as taken. ``delete`` returns when the process
              is gone.
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
@@ -17,13 +19,17 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import structlog
 from msgspec import structs
 
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
-from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
 from kubewright.processes import record
@@ -35,11 +41,19 @@ from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
 from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, may_be_of, new_id, provider_id
+from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
-TEND_SECONDS = 10.0
+TEND_SECONDS, WARM_SECONDS, QUIET_SECONDS = 10.0, 1.0, 120.0
+"""How often VMs are looked after, and those that wait; and since when no VM was made for a machine when a
+further one boots that is to wait."""
+LARGEST_WOKEN = command.SEED_BYTES // 2
+"""Bytes of user data; the names and the structure of a seed need room beside them."""
+WOKEN = "on: it had been booted before its machine was made, and was woken for it"
 SHARE = 0.9
 """Of this machine's memory, what VMs may have unless the administrator says it."""
+
+log = structlog.get_logger(__name__)
 
 Owner = tuple[str, str, str]
 """Namespace, name and owner's uid."""
@@ -60,7 +74,12 @@ class QemuDriver:
         self._bridge = Bridge(options) if options.network == "bridge" else None
         self._vms = Vms(folder / "vms", settings.clock, self._bridge)
         own, kept = options.folders(folder), folder / "fetched"
-        self._images = Images(own, kept, options.prefixes, settings.clock, in_use=self._vms.overlaid)
+        warm = Vms(folder / "warm", settings.clock, self._bridge, lasting=False)
+        self._images = Images(
+            own, kept, options.prefixes, settings.clock, in_use=lambda: self._vms.overlaid() | warm.overlaid()
+        )
+        wanted = read_file(options.warm)
+        self._pool = Pool(warm, wanted, self._clock, self._shape, self._make_warm, self._has_room)
         self._balancers = self._of_endpoints(folder / "endpoints", self._bridge)
         self._kept = folder / "fetched"
         self._opening = Shared(self._opened)
@@ -137,6 +156,11 @@ class QemuDriver:
                 "(driver option imageUrls)"
             )
 
+    @property
+    def waiting(self) -> int:
+        """How many VMs stand still until a machine wants them."""
+        return self._pool.waiting
+
     async def console(self, request: MachineRequest) -> str:
         """The end of what the guest wrote to its first serial port (``contract.Consoles``)."""
         await self._open()
@@ -172,11 +196,19 @@ class QemuDriver:
     async def run(self, _cluster: object) -> None:
         """Keep the VMs' consoles bounded and the VMs going, until cancelled (``contract.Background``)."""
         await self._open()
-        while True:
-            await self._vms.tend()
-            if self._balancers is not None:
-                await self._balancers.tend()
-            await self._clock.sleep(TEND_SECONDS)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_warm())
+            while True:
+                await self._vms.tend()
+                if self._balancers is not None:
+                    await self._balancers.tend()
+                await self._clock.sleep(TEND_SECONDS)
+
+    async def _keep_warm(self) -> None:
+        """Also without a file: what an earlier one asked for is removed."""
+        while self._pool.kept or self._pool.vms.all:
+            await self._pool.tend()
+            await self._clock.sleep(WARM_SECONDS)
 
     async def close(self) -> None:
         """Stop working on VMs, which run on (``contract.Closing``). No creation is begun any more."""
@@ -190,6 +222,7 @@ class QemuDriver:
             if self._balancers is not None:
                 await self._balancers.close()
         finally:
+            await self._pool.close()
             await self._vms.close()
 
     async def _open(self) -> None:
@@ -200,9 +233,11 @@ class QemuDriver:
         await self._vms.open()
         try:
             await asyncio.to_thread(forget_parts, self._kept)  # now no other process fetches them
+            await self._pool.vms.open()
             if self._balancers is not None:
                 await self._balancers.open()
         except BaseException:
+            await self._pool.close()
             await self._vms.close()
             raise
 
@@ -212,15 +247,80 @@ class QemuDriver:
                 raise DriverError.of(Code.Unavailable, "this process ends; the next one makes the VM")
             host, variables = await self._machine.host_for(spec)
             image = await self._images.of(spec)
-            guest = await self._guest(request)
-            try:
-                vm = self._vm(request, spec, host, guest)
-                qemu_img = self._machine.path_of("qemu-img")
-                made = await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
-            finally:
-                self._promised -= {guest.address.partition("/")[0], command.mac_of(guest.id)}
+            made = await self._woken(request, spec)
+            if made is None:
+                await self._pool.give_way(partial(self._fits_beside, _most_memory(spec)))
+                guest = await self._guest(request, self._new_id(request.name))
+                try:
+                    vm = self._vm(request, spec, host, guest)
+                    qemu_img = self._machine.path_of("qemu-img")
+                    made = await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
+                finally:
+                    self._promised -= {guest.address.partition("/")[0], command.mac_of(guest.id)}
         await self._follow(made)
         return made
+
+    async def _woken(self, request: MachineRequest, spec: QemuSpec) -> Running | None:
+        """A VM that has waited for such a machine; None where there is none, or it does not become one."""
+        data = request.secret.data.get("userData", b"")
+        if command.is_ignition(data, request.data_format) or len(data) > LARGEST_WOKEN:
+            return None
+        if not self._pool.vms.all or (taken := self._pool.take(await self._shape(spec))) is None:
+            return None
+        address = ""
+        try:
+            guest = await self._guest(request, taken.vm.id)
+            address = guest.address.partition("/")[0]
+            host, _ = await self._machine.host_for(spec)
+            vm = structs.replace(self._vm(request, spec, host, guest), argv=taken.vm.argv, woken=True)
+            return await wake(taken, vm, guest, self._vms)
+        except (DriverError, OSError) as error:
+            log.warning("a VM that waited is not woken", vm=taken.vm.id, why=str(error))
+            await self._vms.remove(taken)
+            return None
+        finally:
+            self._promised -= {address, command.mac_of(taken.vm.id)}
+
+    async def _shape(self, spec: QemuSpec) -> str:
+        """What a VM that waits has to be to do for this class."""
+        host, _ = await self._machine.host_for(spec)
+        image = await self._images.of(spec)
+        boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
+        argv = command.argv(spec, host, Guest("", command.WARM, "", waits=True), boot)
+        try:
+            return await asyncio.to_thread(shape_of, spec, argv, image.path)
+        except OSError as error:
+            raise DriverError.of(Code.FailedPrecondition, f"{image.path}: {error.strerror}") from None
+
+    async def _make_warm(self, spec: QemuSpec, shape: str) -> Running:
+        """One more VM that is to wait."""
+        host, variables = await self._machine.host_for(spec)
+        image = await self._images.of(spec)
+        if self._bridge is not None:
+            await self._bridge.open()
+        vm_id = self._new_id(command.WARM)
+        guest = Guest(vm_id, command.WARM, provider_id(self._options.site, vm_id), waits=True)
+        self._promised.add(command.mac_of(vm_id))
+        try:
+            request = ClassRequest(MachineClass(metadata=ObjectMeta(name=shape))).of(stub("", "", ""))
+            vm = self._vm(request, spec, host, guest)
+            qemu_img = self._machine.path_of("qemu-img")
+            return await self._pool.vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
+        finally:
+            self._promised.discard(command.mac_of(vm_id))
+
+    def _has_room(self, spec: QemuSpec) -> bool:
+        """Whether one more VM may wait: machines come first, also while they boot."""
+        wanted, count = _most_memory(spec), len(self._vms.all) + len(self._pool.vms.all)
+        newest = max((each.vm.made for each in self._vms.all.values()), default=0.0)
+        quiet = not self._making and self._clock.now().timestamp() - newest > QUIET_SECONDS
+        if not quiet or self._closing or count >= self._options.vms:
+            return False
+        return not self._short_of(self._taken(), wanted, self._pool.memory)
+
+    def _fits_beside(self, promised: int) -> bool:
+        """Whether there is room for what a VM was promised that is being made, beside those that wait."""
+        return not self._short_of(self._taken() - promised, promised, self._pool.memory)
 
     async def _remove(self, running: Running) -> None:
         """Nothing connects to it any more before it goes."""
@@ -262,16 +362,20 @@ class QemuDriver:
             control_plane_of=request.machine_class.metadata.uid if request.control_plane else "",
         )
 
-    async def _guest(self, request: MachineRequest) -> Guest:
+    def _new_id(self, name: str) -> str:
+        """That of a further VM, whose card is no other one's."""
+        known = (*self._vms.all, *self._vms.unreadable, *self._pool.vms.all)
+        return new_id(name, {*self._promised, *map(command.mac_of, known)})
+
+    async def _guest(self, request: MachineRequest, vm_id: str) -> Guest:
         """What the guest is told; its addresses are promised to it from here on."""
+        self._promised.add(command.mac_of(vm_id))
         if self._bridge is not None:
             await self._bridge.open()
-        macs = {*self._promised, *map(command.mac_of, (*self._vms.all, *self._vms.unreadable))}
-        vm_id = new_id(request.name, macs)
         data = request.secret.data.get("userData", b"")
         ignition = command.is_ignition(data, request.data_format)
-        guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
-        self._promised.add(command.mac_of(vm_id))
+        own = provider_id(self._options.site, vm_id)
+        guest = Guest(vm_id, request.name, own, data, ignition, request.version)
         if self._bridge is None:
             return guest
         endpoints = self._balancers.addresses if self._balancers is not None else ()
@@ -295,19 +399,29 @@ class QemuDriver:
             raise Exhausted(
                 f"this machine has {count} VMs, and may have {self._options.vms} (driver option vms)"
             )
-        total, available = free_memory()
-        most = self._options.memory_bytes or int(total * SHARE)
+        wanted = _most_memory(spec)
+        if short := self._short_of(self._taken(), wanted):  # those that wait give way
+            raise Exhausted(f"a VM with {spec.memory} needs {wanted // MIB} MiB of memory; {short}")
+
+    def _taken(self) -> int:
+        """Bytes that VMs of machines have, or are promised."""
         running = [each.vm for each in self._vms.all.values() if not each.ended]
         taken = sum(vm.memory + command.OVERHEAD[vm.accelerator] for vm in running)
         taken += sum(memory for memory, _ in self._making.values())
-        taken += sum(each.memory for each in self._vms.unreadable.values())
-        wanted = _most_memory(spec)
-        if taken + wanted > most or wanted > available:
-            raise Exhausted(
-                f"a VM with {spec.memory} needs {wanted // MIB} MiB of memory; VMs have {taken // MIB} of "
-                f"the {most // MIB} MiB that they may have here (driver option memory), and "
-                f"{available // MIB} MiB are free"
-            )
+        return taken + sum(each.memory for each in self._vms.unreadable.values())
+
+    def _short_of(self, taken: int, wanted: int, waiting: int = 0) -> str:
+        """Why there is no room for so many bytes beside those that are taken; empty: there is. Bytes of VMs
+        that wait are free, but for ``waiting``."""
+        total, available = free_memory()
+        most = self._options.memory_bytes or int(total * SHARE)
+        available += self._pool.memory - waiting
+        if taken + waiting + wanted <= most and wanted <= available:
+            return ""
+        return (
+            f"VMs have {taken // MIB} MiB of the {most // MIB} MiB that they may have here (driver option "
+            f"memory), and {available // MIB} MiB are free"
+        )
 
     async def _found(self, request: MachineRequest) -> Running:
         """The VM that is asked for, once its creation has ended, if one is under way.
@@ -389,4 +503,5 @@ def _instance(running: Running) -> Instance:
         owner_uid=vm.owner_uid,
         addresses=(*((("InternalIP", vm.address),) if vm.address else ()), ("Hostname", vm.name)),
     )
-    return replace(made, last_known_state=f"off: {running.ended}") if running.ended else made
+    state = f"off: {running.ended}" if running.ended else WOKEN if vm.woken else ""
+    return replace(made, last_known_state=state) if state else made

@@ -131,6 +131,7 @@ class Options(_Part, frozen=True, kw_only=True):
     ``sandbox``      ``off`` where QEMU was built without seccomp: then it keeps all system calls
     ``memory``       what all VMs together may have, a quantity; without it, nine tenths of the machine's
     ``vms``          the most VMs
+    ``warm``         a file that says of which classes how many VMs are booted beforehand (``warm``)
     ``site``         a name for this machine: a part of the VMs' provider ids
     """
 
@@ -145,6 +146,7 @@ class Options(_Part, frozen=True, kw_only=True):
     sandbox: Literal["on", "off"] = "on"
     memory: str = ""
     vms: Annotated[int, Meta(ge=1, le=10_000)] = 250
+    warm: str = ""
     site: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\Z")] = "local"
 
     @property

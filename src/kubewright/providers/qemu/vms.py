@@ -9,20 +9,17 @@ Theory.      A folder ``vms/<id>`` holds all of a VM: ``vm.json``, its record he
              what becomes of it its owner decides. After a reboot of this machine its VMs are switched on.
              A record that cannot be read is one VM's misfortune: its folder and its process stay as they are,
              what asks for a VM that this may be is told so, and it is read again all the time.
-             QEMU is asked by QMP, on a socket in the folder: a JSON line for each command and each answer,
-             one client at a time.
+             A VM may be made in another folder of VMs, where it stands still until a machine wants one
+             (``warm``): then its folder is moved here, and it goes on.
 Invariants.  A process of a VM ends before its folder goes. No other user may enter the folders (0700): a seed
-             holds keys. One process at a time works on a folder of VMs: it holds a lock. Each exchange with
-             QEMU has a deadline.
-Source       QEMU docs/interop/qmp-spec.
-Called by    ``driver``.
+             holds keys. One process at a time works on a folder of VMs: it holds a lock.
+Called by    ``driver``, ``warm``.
 """
 
 import asyncio
 import errno
 import fcntl
 import io
-import json
 import os
 import re
 import secrets
@@ -32,7 +29,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 import structlog
@@ -48,18 +45,17 @@ from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.host import said_by
 from kubewright.providers.qemu.images import Image, backing_of
+from kubewright.providers.qemu.qmp import QmpError, answers, ask
 from kubewright.providers.qemu.spec import LEAST_FREE, MIB, SCHEME, QemuSpec
 
 RECORD, LOCK, GOING = "vm.json", "lock", ".going-"
 START_SECONDS, END_SECONDS = 30.0, 5.0
 """How long QEMU may take until it answers, and to end after SIGTERM."""
-ANSWER_SECONDS = 5.0
-LINE_BYTES = 256 * 1024
-"""How long QEMU may take to answer, and the longest line of it."""
 STARTS = 4
 """VMs that are made or switched on at one time."""
-STOPPED = "io-error"
-"""What QEMU says of a VM that it has stopped, whose guest would have had an error of its disk."""
+STOPPED, STILL = "io-error", "paused"
+"""What QEMU says of a VM that it has stopped, whose guest would have had an error of its disk; and of one
+that was told to stand still."""
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
 
@@ -72,8 +68,9 @@ log = structlog.get_logger(__name__)
 class Vm(msgspec.Struct, frozen=True, kw_only=True):
     """A VM's record. ``memory``: bytes of the guest; ``made``: seconds since the epoch; ``argv``: QEMU's
     command line; ``address``: its own on the bridge, if there is one; ``control_plane_of``: the owner of the
-    endpoint at which its API server is reached, if it is to have one. No providerSpec: what a class may say
-    changes with versions, and an earlier or later one has to read this."""
+    endpoint at which its API server is reached, if it is to have one; ``woken``: it had been booted before
+    its machine asked for it. No providerSpec: what a class may say changes with versions, and an earlier or
+    later one has to read this."""
 
     id: str
     provider_id: str
@@ -88,6 +85,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     accelerator: str
     address: str = ""
     control_plane_of: str = ""
+    woken: bool = False
 
 
 @dataclass
@@ -156,10 +154,12 @@ class Wanted:
 
 
 class Vms:
-    """All VMs of one folder."""
+    """All VMs of one folder. ``lasting``: they are machines, which are switched on again after a reboot."""
 
-    def __init__(self, root: Path, clock: Clock, bridge: Bridge | None = None) -> None:
-        self._root, self._clock, self._bridge = root, clock, bridge
+    def __init__(
+        self, root: Path, clock: Clock, bridge: Bridge | None = None, *, lasting: bool = True
+    ) -> None:
+        self.root, self._clock, self._bridge, self._lasting = root, clock, bridge, lasting
         self._all: dict[str, Running] = {}
         self.unreadable: dict[str, Unreadable] = {}
         """VMs of whose record no more is known, by their ids."""
@@ -189,7 +189,7 @@ class Vms:
 
     def overlaid(self) -> frozenset[str]:
         """The names of the images that disks of VMs are overlays of."""
-        disks = self._root.glob(f"*/{command.DISK}")
+        disks = self.root.glob(f"*/{command.DISK}")
         return frozenset(Path(image).name for disk in disks if (image := backing_of(disk)))
 
     async def close(self) -> None:
@@ -213,7 +213,7 @@ class Vms:
             DriverError: ``ResourceExhausted`` if the disk or the memory is used up, else ``Internal``.
         """
         vm = wanted.vm
-        running = Running(vm, self._root / vm.id)
+        running = Running(vm, self.root / vm.id)
         try:
             await self._disks(wanted, running.folder)
             await asyncio.to_thread(self._rest, wanted, running.folder)
@@ -225,6 +225,24 @@ class Vms:
             raise
         self._all[vm.id] = running
         return running
+
+    async def take_over(self, running: Running) -> None:
+        """Let a VM go on that has stood still, whose folder was moved here.
+
+        Raises:
+            DriverError: it does not (``Internal``).
+        """
+        self._all[running.vm.id] = running
+        if self._bridge is not None:
+            await self._bridge.join(running.vm.id)
+        try:
+            await ask(running.folder / command.QMP, "cont")
+        except QmpError as error:
+            raise DriverError.of(Code.Internal, f"a VM that stood still does not go on: {error}") from None
+
+    def give_up(self, running: Running) -> None:
+        """It is another folder's from here on."""
+        del self._all[running.vm.id]
 
     async def remove(self, running: Running) -> None:
         """End the process, then delete the folder. Returns when both are gone; goes on if it is cancelled.
@@ -252,21 +270,21 @@ class Vms:
             with suppress(OSError):
                 await asyncio.to_thread(record.rotate_output, running.folder)
             with suppress(QmpError):
-                await self._go_on(running)
+                await self._go_on(running, STOPPED)
 
-    async def _go_on(self, running: Running) -> None:
+    async def _go_on(self, running: Running, *stopped: str) -> None:
         path = running.folder / command.QMP
-        if (await ask(path, "query-status"))[0].get("status") != STOPPED:
+        if (await ask(path, "query-status"))[0].get("status") not in stopped:
             return
-        room = shutil.disk_usage(self._root).free >= LEAST_FREE // 2
+        room = shutil.disk_usage(self.root).free >= LEAST_FREE // 2
         why = "goes on" if room else "waits for room on the disk"
         log.warning("a VM could not write", vm=running.vm.id, machine=running.vm.name, why=why)
         if room:
             await ask(path, "cont")
 
     async def _disks(self, wanted: Wanted, folder: Path) -> None:
-        if shutil.disk_usage(self._root).free < LEAST_FREE:
-            raise Exhausted(f"the disk of {self._root} has less than {LEAST_FREE // MIB} MiB left")
+        if shutil.disk_usage(self.root).free < LEAST_FREE:
+            raise Exhausted(f"the disk of {self.root} has less than {LEAST_FREE // MIB} MiB left")
         await asyncio.to_thread(record.make_folder, folder)
         image, spec = wanted.image, wanted.spec
         size = max(spec.disk_bytes, image.size)
@@ -284,7 +302,7 @@ class Vms:
         if guest.ignition:
             record.replace_file(folder / command.IGNITION, guest.data)
         else:
-            record.replace_file(folder / command.SEED, iso(command.seed_files(guest)))
+            record.replace_file(folder / command.SEED, seed(guest))
         if wanted.variables:
             shutil.copyfile(wanted.variables, folder / command.VARIABLES)
         record.replace_file(folder / RECORD, msgspec.json.encode(wanted.vm))
@@ -329,7 +347,9 @@ class Vms:
         if running.handle is not None:
             self._watch(running)
             await self._join_again(running)
-        elif was_off:
+            with suppress(QmpError):
+                await self._go_on(running, STOPPED, *((STILL,) if running.vm.woken else ()))
+        elif was_off and self._lasting:
             async with self._starts:
                 await self._switch_on(running)
 
@@ -403,33 +423,36 @@ class Vms:
 
     def _found(self) -> list[tuple[Running, bool]]:
         """The VMs, and of each whether it is to be switched on: it ran before the last reboot, or never."""
-        record.make_folder(self._root)
+        record.make_folder(self.root)
         self._take()
         found = []
-        for folder in sorted(self._root.iterdir()):
+        for folder in sorted(self.root.iterdir()):
             if not folder.is_dir():
                 continue
             if folder.name.startswith(GOING) or not (folder / RECORD).exists():
                 self._clear(folder)
             elif (read := self._read(folder)) is not None:
                 found.append(read)
+            elif not self._lasting:
+                self._clear(folder)
+                del self.unreadable[folder.name]
         return found
 
     def _readable_again(self) -> list[tuple[Running, bool]]:
         """Those that have been put right, or whose folder is gone."""
-        folders = [self._root / each for each in list(self.unreadable)]
+        folders = [self.root / each for each in list(self.unreadable)]
         for folder in folders:
             if not folder.exists():
                 del self.unreadable[folder.name]
         return [read for each in folders if each.exists() and (read := self._read(each)) is not None]
 
     def _take(self) -> None:
-        self._lock = (self._root / LOCK).open("ab")
+        self._lock = (self.root / LOCK).open("ab")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._give_back()
-            raise InvalidInput(f"another process works on the VMs in {self._root}; end it first") from None
+            raise InvalidInput(f"another process works on the VMs in {self.root}; end it first") from None
 
     def _give_back(self) -> None:
         if self._lock is not None:
@@ -464,6 +487,14 @@ class Vms:
         _delete(folder)
 
 
+def seed(guest: Guest) -> bytes:
+    """The disk from which a guest learns what it is to become. One that waits has it in the size of all that
+    it may become, since QEMU asks for the size of a disk once."""
+    if not guest.waits:
+        return iso(command.seed_files(guest))
+    return iso({"waits": b""}, command.WAITING).ljust(command.SEED_BYTES, b"\0")
+
+
 def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:
     """An ISO 9660 image (with Rock Ridge and Joliet names) that holds these files."""
     from pycdlib import PyCdlib  # only who makes VMs needs it
@@ -494,8 +525,8 @@ def new_id(name: str, macs: Collection[str] = ()) -> str:
 
 
 def may_be_of(vm_id: str, name: str) -> bool:
-    """Whether a VM of this id may be that of a machine of this name."""
-    return vm_id.rpartition("-")[0] == name
+    """Whether a VM of this id may be that of a machine of this name; one that has waited, of any."""
+    return vm_id.rpartition("-")[0] in (name, command.WARM)
 
 
 def provider_id(site: str, vm_id: str) -> str:
@@ -523,65 +554,3 @@ def _told(error: OSError) -> DriverError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         return Exhausted(said)
     return DriverError.of(Code.Internal, said)
-
-
-# ---------------------------------------------------------------- how QEMU is asked
-
-
-class QmpError(Exception):
-    """QEMU does not answer, or says no; the text says which."""
-
-
-async def answers(path: Path) -> bool:
-    """Whether QEMU greets: then all devices of the VM were made."""
-    try:
-        await ask(path)
-    except QmpError:
-        return False
-    return True
-
-
-async def ask(path: Path, *commands: str) -> list[Any]:
-    """Send commands, which have no arguments; the answer to each.
-
-    Raises:
-        QmpError: it does not listen, does not answer in time, or refuses one.
-    """
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await _exchange(path, commands)
-    except TimeoutError:
-        raise QmpError(f"QEMU has not answered for {ANSWER_SECONDS:g} s") from None
-    except (OSError, ValueError, asyncio.IncompleteReadError) as error:
-        raise QmpError(f"QEMU does not answer: {error}") from None
-
-
-async def _exchange(path: Path, commands: tuple[str, ...]) -> list[Any]:
-    # A socket's path may have 107 bytes, and folders' names are longer.
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        reader, writer = await asyncio.open_unix_connection(
-            f"/proc/self/fd/{folder}/{path.name}", limit=LINE_BYTES
-        )
-    finally:
-        os.close(folder)
-    try:
-        json.loads(await reader.readline() or "null")["QMP"]  # the greeting
-        return [await _answer(reader, writer, each) for each in ("qmp_capabilities", *commands)][1:]
-    except (KeyError, TypeError):
-        raise QmpError("what listens there is no QEMU") from None
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
-
-
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, command: str) -> Any:
-    writer.write(json.dumps({"execute": command}).encode() + b"\n")
-    while line := await reader.readline():
-        said = json.loads(line)
-        if "error" in said:
-            raise QmpError(f"QEMU refuses {command}: {said['error'].get('desc', '')}")
-        if "return" in said:
-            return said["return"]
-    raise QmpError(f"QEMU has hung up on {command}")
