@@ -271,7 +271,9 @@ async def test_a_pod_whose_promised_node_goes_gets_another(new_stage: NewStage) 
         await there.until_promised("new", "a")
         await there.until_victims("x")
         (await there.api.delete("/api/v1/nodes/a")).ok()
-        await there.end("x")  # the real one does not look again before: a node that goes helps none, it thinks
+        await there.end(
+            "x"
+        )  # the real one does not look again before: a node that goes helps none, it thinks
         await there.until_promised("new", "b")
         await there.until_victims("y")
 

@@ -83,9 +83,13 @@ def root(tmp_path):
                 os.waitpid(found.pid, 0)
 
 
+def environment_of(pid):
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
 def mark_of(pid):
     try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+        entries = environment_of(pid).decode().split("\0")
     except OSError:
         return ""
     return dict(entry.partition("=")[::2] for entry in entries).get(MARK, "")
@@ -242,7 +246,7 @@ async def test_the_next_supervisor_finds_a_process_that_shows_no_environment(roo
         watched.supervisor.want(toy(empties))
         first = await watched.until(runs)
         folder = watched.supervisor.folder(NAME)
-    assert Path(f"/proc/{first.pid}/environ").read_bytes() == b""
+    assert environment_of(first.pid) == b""
     if not written:
         known = record.read(folder)
         record.write(folder, record.Record(mark=known.mark, fingerprint=known.fingerprint, boot=known.boot))
