@@ -293,7 +293,7 @@ def _readiness(seen: Seen, status: CapacityReserveStatus) -> _Said:
     """Whether all placeholders hold room; if not, whether more nodes would help."""
     spec, pool, number = seen.reserve.spec, seen.pool, status.replicas or 0
     if not status.pending_replicas:
-        told = f"{number} placeholders hold room on {len(pool.nodes)} nodes"
+        told = f"{number} placeholders hold room; the pool has {len(pool.nodes)} nodes"
         return _Said(ConditionType.READY, True, Reason.RESERVED, told)
     waiting = f"{status.pending_replicas} of {number} placeholders have no node"
     unit = amounts(spec.unit)
@@ -307,7 +307,7 @@ def _readiness(seen: Seen, status: CapacityReserveStatus) -> _Said:
     if larger:
         why = f"all {len(pool.nodes)} nodes of the pool together offer less {' and '.join(larger)} than that"
         return _Said(ConditionType.READY, False, Reason.LARGER_THAN_POOL, f"{waiting}: {why}")
-    why = "a workload has taken their room, and it is kept free again when nodes are added or pods end"
+    why = "a workload has their room until nodes are added or pods end, or they are being placed just now"
     return _Said(ConditionType.READY, False, Reason.PENDING, f"{waiting}: {why}")
 
 
@@ -320,14 +320,17 @@ def _largest(seen: Seen) -> str:
 
 
 def events(before: CapacityReserveStatus, after: CapacityReserveStatus) -> list[Event]:
-    """What users are told of the difference between two statuses."""
+    """What users are told of the difference between two statuses. That placeholders wait is news where they
+    had room: new ones always wait at first."""
     told = []
-    if before.replicas != after.replicas and after.replicas:
+    resized = (before.replicas or 0) != (after.replicas or 0)
+    if resized and after.replicas:
         count = f"{before.replicas} placeholders become {after.replicas}"
         told.append(Event(Reason.RESIZED, count if before.replicas else f"{after.replicas} placeholders"))
     for kind, good in ((ConditionType.READY, "True"), (ConditionType.LIMITED, "")):
         old, new = (condition_of(each.conditions, kind) for each in (before, after))
         if new is not None and (old is None or (old.status, old.reason) != (new.status, new.reason)):
-            used = new.reason == Reason.PENDING
-            told.append(Event(new.reason, new.message, warning=new.status != good and not used))
+            waits = new.reason == Reason.PENDING
+            if not waits or (not resized and old is not None and old.status == "True"):
+                told.append(Event(new.reason, new.message, warning=new.status != good and not waits))
     return told

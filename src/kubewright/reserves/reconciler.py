@@ -21,6 +21,7 @@ from kubewright.api.capacity.v1alpha1 import (
     PLACE,
     PRIORITY_CLASS,
     CapacityReserve,
+    PriorityClass,
 )
 from kubewright.api.capacity.validate import validate_reserve
 from kubewright.api.conditions import is_condition_true
@@ -143,8 +144,7 @@ class Reserves:
             pool=pool_of(found.spec, caches.nodes.list()),
             found=caches.deployments.get(Key(PLACE, name_of(key))),
             classes={
-                each.name: _uid(caches.classes.get(each))
-                for each in caches.classes.keys_by(BY_OWNER, found.metadata.uid)
+                each.name: each.metadata.uid for each in caches.classes.by(BY_OWNER, found.metadata.uid)
             },
         )
         there = caches.classes.get(Key("", seen.priority_class))
@@ -196,9 +196,7 @@ def wire(environment: Environment, settings: ReserveSettings) -> Controller:
     controller = Controller(CONTROLLER, reserves, environment.clock, metrics=environment.metrics)
 
     def of_node(change: Change[Node]) -> Iterable[Key]:
-        return (
-            () if _as_before(change) else [Key(each.namespace, each.name) for each in caches.found.headers()]
-        )
+        return () if _as_before(change) else [each.key for each in caches.found.headers()]
 
     def of_deployment(change: Change[Deployment]) -> Iterable[Key]:
         return caches.found.keys_by(BY_NAME, change.key.name)
@@ -225,9 +223,5 @@ def _of_pools(node: Node) -> tuple[object, ...]:
     return (meta.uid, meta.deleting, meta.labels, spec.unschedulable, spec.taints, status.allocatable, ready)
 
 
-def _owner(found: Mapping[str, Any]) -> str:
-    return str((found["metadata"].get("labels") or {}).get(OWNER_LABEL, ""))
-
-
-def _uid(found: Mapping[str, Any] | None) -> str:
-    return str(found["metadata"]["uid"]) if found is not None else ""
+def _owner(found: PriorityClass) -> str:
+    return found.metadata.labels.get(OWNER_LABEL, "")

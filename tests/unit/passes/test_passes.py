@@ -8,6 +8,7 @@ from . import (
     of_control_planes,
     of_infra_clusters,
     of_nested_clusters,
+    of_reserves,
     of_restored_users,
     of_restores,
     of_snapshot_schedules,
@@ -24,6 +25,7 @@ CONTROLLERS = {
     "controlplanes.users.restored": of_restored_users,
     "controlplanes.templated.reconciler": of_templated_planes,
     "infra.cluster.reconciler": of_infra_clusters,
+    "reserves.reconciler": of_reserves,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
 

@@ -271,12 +271,12 @@ class TestStatus:
         ("of", "ready"),
         [
             pytest.param(
-                settled(), ("True", "Reserved", "4 placeholders hold room on 1 nodes"), id="all hold room"
+                settled(), ("True", "Reserved", "4 placeholders hold room; the pool has 1 nodes"), id="all hold room"
             ),
             pytest.param(
                 settled(ready=1),
-                ("False", "PlaceholdersPending", "3 of 4 placeholders have no node: a workload has taken their "
-                 "room, and it is kept free again when nodes are added or pods end"),
+                ("False", "PlaceholdersPending", "3 of 4 placeholders have no node: a workload has their room "
+                 "until nodes are added or pods end, or they are being placed just now"),
                 id="a workload has some of it",
             ),
             pytest.param(
@@ -347,6 +347,9 @@ class TestStatus:
         assert status_of(again, decide(again)) == status
 
 
+NEW = seen(a_reserve())
+
+
 class TestEvents:
     def before_and_after(self, first: Seen, second: Seen) -> list[tuple[str, bool]]:
         before = status_of(first, decide(first)) if first is not second else CapacityReserveStatus()
@@ -361,6 +364,11 @@ class TestEvents:
             pytest.param(settled(ready=1), settled(), [("Reserved", False)], id="room again"),
             pytest.param(settled(), settled(ready=3), [("PlaceholdersPending", False)], id="room is used"),
             pytest.param(settled(ready=3), settled(ready=1), [], id="more of it is used"),
+            pytest.param(NEW, NEW, [("Resized", False)], id="new ones"),
+            pytest.param(
+                settled(), settled(a_reserve(SPEC | {"replicas": 6}, generation=2)), [("Resized", False)],
+                id="more are wanted",
+            ),
             pytest.param(settled(), replace(settled(), problem="x"), [("InvalidSpec", True)], id="a mistake"),
             pytest.param(
                 settled(), settled(a_reserve(SPEC | {"limits": {"cpu": "1"}}, generation=2), 2, ready=2),

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.kinds import Kind
 from kubewright.api.meta import (
     ATOMIC,
     Condition,
@@ -213,6 +213,14 @@ CAPACITY_RESERVE = Kind(
     CapacityReserve,
 )
 
-PRIORITY_CLASS = dynamic(
-    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+
+class PriorityClass(KubeObject, frozen=True, kw_only=True):
+    """A priority that pods have by its name; Kubernetes' own kind."""
+
+    value: int = 0
+    preemption_policy: str = ""
+
+
+PRIORITY_CLASS = Kind(
+    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False), PriorityClass
 )
