@@ -110,7 +110,7 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
 def unpreserved(node: Node, *, drop: bool) -> Patch:
     """Remove what ``preserved`` wrote; with ``drop`` also the annotation that asked for it. Merge patch."""
     ours = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in node.metadata.annotations
-    gone = _KEEP_AUTOSCALER_OFF if ours else ()
+    gone: tuple[str, ...] = _KEEP_AUTOSCALER_OFF if ours else ()
     if excess.PROOF_ANNOTATION in node.metadata.annotations:
         gone = excess.let_go(node.metadata.annotations, _OURS)
     wanted = [*gone, *([names.PRESERVE_ANNOTATION] if drop else [])]

@@ -8,8 +8,16 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UPDATE_RESULT_LABEL
-from kubewright.testing.simulation.invariants.facts import deleting, loses_finalizer, revision, running
+from kubewright.testing.simulation.invariants.facts import (
+    deleting,
+    is_kept_free,
+    loses_finalizer,
+    phase,
+    revision,
+    running,
+)
 from kubewright.testing.simulation.invariants.history import DeploymentRecord, SetRecord, most_seen
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
@@ -124,6 +132,28 @@ def not_too_few(step: Step, past: Past) -> str:
         else ""
     )
 
+
+def enough_take_workload(step: Step, past: Past) -> str:
+    """No machine is kept free that is needed for replicas: as many others are left as there are to be, those
+    included that a manager may still believe to run."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
+        return ""
+    deployment = past.deployment_of(past.set_of(step.new))
+    if deployment is None or not is_kept_free(step.new) or is_kept_free(step.old):
+        return ""
+    since = past.since()
+    mine = [m for m in past.journal.objects[MACHINES].values() if past.set_of(m) in deployment.sets.values()]
+    serve = sum(not (is_kept_free(m) or deleting(m) or phase(m) in _BROKEN) for m in mine)
+    lost = sum(max(0, most_seen(each.runnings, since) - each.running) for each in deployment.sets.values())
+    least = min((each.workload for each in deployment.in_force(since)), default=0)
+    return (
+        f"{step.key} is kept free, and {serve} others take workload, of {least}"
+        if serve + lost < least
+        else ""
+    )
+
+
+_BROKEN = (Phase.FAILED, Phase.IN_PLACE_UPDATE_FAILED)
 
 SET_COUNTS: Mapping[str, Peak] = {
     "replicas": lambda record, since: most_seen(record.totals, since),
