@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from kubewright.api.core import POD
-from kubewright.api.machine import excess, names
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.base.witness import Witness
 from kubewright.builtin import budgets
@@ -183,12 +183,6 @@ def _as_many_as_are_asked_for(patch: Patch) -> None:
         return frozenset(member.uid for member in sorted(living, key=age, reverse=True)[:wanted])
 
     patch.setattr(excess_decide, "kept_free", newest)
-
-
-def _sets_take_the_taints_off(patch: Patch) -> None:
-    """What a set pushes down replaces all taints of a machine."""
-    patch.setattr(excess, "without", lambda spec: spec)
-    patch.setattr(excess, "carried", lambda _source, onto: onto)
 
 
 def _free_ones_are_like_others(patch: Patch) -> None:
@@ -560,9 +554,8 @@ MUTATIONS = (
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",), near=1),
     Mutation("moved machines are too many", ("a_moved_machine_stays",), _moved_ones_are_too_many, stories=("update",), near=1),
-    Mutation("as many as are asked for", ("enough_take_workload",), _as_many_as_are_asked_for, stories=("spare-scale",)),
-    Mutation("sets take the taints off", ("bounded_work",), _sets_take_the_taints_off, stories=("spare-roll",)),
-    Mutation("free ones are like others", ("Late",), _free_ones_are_like_others, stories=("spare-shrink",)),
+    Mutation("as many as are asked for", ("enough_take_workload",), _as_many_as_are_asked_for, stories=("spare-grow",)),
+    Mutation("free ones are like others", ("the_free_go_first",), _free_ones_are_like_others, stories=("spare-shrink",), near=3),
     Mutation("never frozen", ("a_frozen_set_makes_no_machine",), _never_frozen, stories=("freeze",), near=1),
     Mutation("selected nodes serve", ("updates_leave_enough",), _selected_ones_serve, stories=("update",)),
     Mutation("secrets are optional", ("the_finalizer_goes_last",), _secrets_are_optional,

@@ -37,6 +37,11 @@ async def scale_through(person: Person) -> None:
     await person.change("pool", replicas=4)
 
 
+async def grow(person: Person) -> None:
+    """More in excess, for which machines have to be made."""
+    await person.change("pool", excessReplicas=3)
+
+
 async def shrink(person: Person) -> None:
     """Fewer in excess."""
     await person.change("pool", excessReplicas=1)

@@ -137,6 +137,7 @@ STORIES: tuple[Story, ...] = (
         before=updates.noted_pool(2),
     ),
     Story("spare-scale", spares.scale_through, spares.still_there(5, 1), before=spares.pool(2, 2)),
+    Story("spare-grow", spares.grow, spares.still_there(5, 3), before=spares.pool(2, 1)),
     Story("spare-shrink", spares.shrink, spares.still_there(3, 1), before=spares.pool(2, 2)),
     Story("spare-roll", spares.roll, spares.free(3, 1, "large"), before=spares.pool(2, 1)),
     Story("spare-end", spares.give_up, spares.free(2, 0, "large"), before=spares.pool(2, 1)),

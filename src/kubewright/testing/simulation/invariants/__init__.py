@@ -42,6 +42,7 @@ from kubewright.testing.simulation.invariants.replicas import (
     not_too_many,
     revisions_grow,
     sizes_fit_the_spec,
+    the_free_go_first,
 )
 from kubewright.testing.simulation.invariants.rollouts import a_rollout_is_reported, complete_is_true
 from kubewright.testing.simulation.invariants.timeouts import (
@@ -80,6 +81,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     sizes_fit_the_spec,
     not_too_few,
     enough_take_workload,
+    the_free_go_first,
     a_set_counts_what_exists,
     a_deployment_counts_what_exists,
     a_set_outlives_its_machines,
@@ -111,6 +113,7 @@ NEED_FRESH_LISTS: frozenset[Invariant] = frozenset(
         a_name_is_for_one_machine,
         sizes_fit_the_spec,
         enough_take_workload,
+        the_free_go_first,
         a_set_counts_what_exists,
         a_deployment_counts_what_exists,
         a_set_outlives_its_machines,

@@ -8,6 +8,7 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UPDATE_RESULT_LABEL
 from kubewright.testing.simulation.invariants.facts import (
@@ -151,6 +152,31 @@ def enough_take_workload(step: Step, past: Past) -> str:
         if serve + lost < least
         else ""
     )
+
+
+def the_free_go_first(step: Step, past: Past) -> str:
+    """No set deletes a running machine with workload, by no one's choice but its own, while it has more
+    running ones that are kept free than its deployment asks for."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
+        return ""
+    began = not deleting(step.old) and (step.new is None or deleting(step.new))
+    if not began or not running(step.old) or is_kept_free(step.old) or _chosen(step.old, past):
+        return ""
+    record = past.set_of(step.old)
+    deployment = past.deployment_of(record)
+    if deployment is None or deployment.leaving:
+        return ""
+    mine = [m for m in past.journal.objects[MACHINES].values() if past.set_of(m) is record]
+    free = sum(is_kept_free(m) and running(m) and not deleting(m) for m in mine)
+    most = max((each.replicas - each.workload for each in deployment.in_force(past.since())), default=free)
+    return f"{step.key} goes before {free} that are kept free, of {most}" if free > most else ""
+
+
+def _chosen(machine: Object, past: Past) -> bool:
+    """Whether a user or the autoscaler chose the machine for deletion."""
+    notes = machine["metadata"].get("annotations", {})
+    by_user = machine["metadata"]["name"] in past.deleted_by_users
+    return by_user or names.priority(notes) != names.DEFAULT_PRIORITY
 
 
 _BROKEN = (Phase.FAILED, Phase.IN_PLACE_UPDATE_FAILED)
