@@ -27,6 +27,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
+from kubewright.machines.excess import decide as excess_decide
 from kubewright.machines.machine import creation, decide, deletion, reconciler, states
 from kubewright.machines.machine import seen as machine_seen
 from kubewright.machines.machine.caches import Caches
@@ -35,7 +36,7 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset import policy as set_policy
-from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.machines.rolling import updating
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
@@ -171,6 +172,27 @@ def _moved_ones_are_too_many(patch: Patch) -> None:
     def surplus(seen: Any) -> Any:
         ranking = seen.policy.ranking(seen.set, seen.wall.timestamp(), seen.alive)
         return tuple(sorted(seen.alive, key=ranking)[: max(0, len(seen.alive) - seen.set.spec.replicas)])
+
+    patch.setattr(set_seen.Seen, "surplus", property(surplus))
+
+
+def _as_many_as_are_asked_for(patch: Patch) -> None:
+    """The newest machines are kept free, however many there are for workload."""
+
+    def newest(living: Sequence[MachineMember], _replicas: int, wanted: int) -> frozenset[str]:
+        return frozenset(member.uid for member in sorted(living, key=age, reverse=True)[:wanted])
+
+    patch.setattr(excess_decide, "kept_free", newest)
+
+
+def _free_ones_are_like_others(patch: Patch) -> None:
+    """A set that shrinks does not ask which of its machines are kept free."""
+    true = set_seen.Seen.surplus.func
+
+    def surplus(seen: Any) -> Any:
+        alike = [replace(member, free=frozenset()) for member in seen.alive]
+        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp(), alike)
+        return tuple(sorted(alike, key=ranking)[: len(true(seen))])
 
     patch.setattr(set_seen.Seen, "surplus", property(surplus))
 
@@ -532,6 +554,8 @@ MUTATIONS = (
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",), near=1),
     Mutation("moved machines are too many", ("a_moved_machine_stays",), _moved_ones_are_too_many, stories=("update",), near=1),
+    Mutation("as many as are asked for", ("enough_take_workload",), _as_many_as_are_asked_for, stories=("spare-grow",)),
+    Mutation("free ones are like others", ("the_free_go_first",), _free_ones_are_like_others, stories=("spare-shrink",), near=3),
     Mutation("never frozen", ("a_frozen_set_makes_no_machine",), _never_frozen, stories=("freeze",), near=1),
     Mutation("selected nodes serve", ("updates_leave_enough",), _selected_ones_serve, stories=("update",)),
     Mutation("secrets are optional", ("the_finalizer_goes_last",), _secrets_are_optional,

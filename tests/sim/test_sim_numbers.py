@@ -1,9 +1,12 @@
 """Invariants of numbers and of statuses: steps, and the rules that the last one breaks."""
 
+from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 import pytest
 
+from kubewright.api.machine import excess
 from kubewright.testing.simulation.journal import MACHINES
 from kubewright.testing.simulation.tape import Case, Tape, steps
 
@@ -14,6 +17,23 @@ def one_more(tape: Tape) -> None:
 
 def a_goes(tape: Tape) -> None:
     tape.machine("a", leaving=True)
+
+
+FREE = {"spec": {"taints": [{"key": excess.TAINT, "effect": "NoExecute"}]}}
+
+
+def kept_free(name: str, **more: Any) -> Callable[[Tape], None]:
+    """A machine has a taint that keeps it free."""
+    return lambda tape: tape.machine(name, nodeTemplate=FREE, **more)
+
+
+def three_of_two(tape: Tape) -> None:
+    """Two replicas and one in excess."""
+    tape.deployment(2, excess=1)
+    tape.set(3)
+    for name in "abc":
+        tape.machine(name)
+    tape.wait(10)
 
 
 NUMBERS = [
@@ -128,6 +148,47 @@ NUMBERS = [
     ),
 ]
 
+SPARES = [
+    Case("a machine beyond the replicas may be kept free", steps(three_of_two, kept_free("c"))),
+    Case(
+        "one that is needed may not",
+        steps(three_of_two, kept_free("c"), lambda t: t.wait(10), kept_free("b")),
+        "enough_take_workload",
+    ),
+    Case(
+        "but a manager cannot know which one has just stopped running",
+        steps(three_of_two, lambda t: t.machine("a", "Unknown"), kept_free("c")),
+    ),
+    Case(
+        "nor which one was just deleted",
+        steps(three_of_two, a_goes, kept_free("c")),
+    ),
+    Case(
+        "one that is being deleted takes no workload",
+        steps(three_of_two, a_goes, lambda t: t.wait(10), kept_free("c")),
+        "enough_take_workload",
+    ),
+    Case(
+        "a machine with workload goes, if no more are kept free than are to be",
+        steps(three_of_two, kept_free("c"), lambda t: t.wait(10), a_goes),
+    ),
+    Case(
+        "it does not before one that is kept free in vain",
+        steps(three_of_two, kept_free("c"), lambda t: t.deployment(2), lambda t: t.set(2),
+              lambda t: t.wait(10), a_goes),
+        "the_free_go_first",
+    ),
+    Case(
+        "unless a user wants that",
+        steps(three_of_two, kept_free("c"), lambda t: t.deployment(2), lambda t: t.set(2),
+              lambda t: t.wait(10), lambda t: t.past.deleted_by_users.add("a"), a_goes),
+    ),
+    Case(
+        "or the excess was larger a moment ago",
+        steps(three_of_two, kept_free("c"), lambda t: t.deployment(2), lambda t: t.set(2), a_goes),
+    ),
+]  # fmt: skip
+
 WORDS = [
     Case(
         "a set tells what there is",
@@ -222,7 +283,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*NUMBERS, *WORDS], ids=attrgetter("name"))
+@pytest.mark.parametrize("case", [*NUMBERS, *SPARES, *WORDS], ids=attrgetter("name"))
 def test_an_invariant(case: Case) -> None:
     tape = Tape()
     case.play(tape)

@@ -28,13 +28,26 @@ def part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else {}
 
 
+def wanted_replicas(found: Mapping[str, Any]) -> int | None:
+    """How many replicas an object is to have in all, those in excess included; None: it has none to count."""
+    wanted = part(found, "spec").get("replicas")
+    return wanted + in_excess(found) if isinstance(wanted, int) else None
+
+
+def in_excess(found: Mapping[str, Any]) -> int:
+    """How many machines a MachineDeployment keeps free besides its replicas."""
+    more = part(found, "spec").get("excessReplicas")
+    return more if isinstance(more, int) else 0
+
+
 def ready_of_wanted(found: Mapping[str, Any]) -> str:
     """How many of the wanted replicas of an object are ready; empty for one that has none to count."""
-    wanted, status = part(found, "spec").get("replicas"), part(found, "status")
-    if not isinstance(wanted, int):
+    wanted, status, more = wanted_replicas(found), part(found, "status"), in_excess(found)
+    if wanted is None:
         return ""
     up, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
-    return f"{up} of {wanted} ready" + (f", {there} there" if there != wanted else "")
+    counted = f"{up} of {wanted} ready" + (f", {there} there" if there != wanted else "")
+    return counted + (f", {more} of the {wanted} in excess" if more else "")
 
 
 def counted(words: Iterable[str]) -> str:

@@ -141,6 +141,13 @@ WAITING = Pass(
             id="a set waits for its machines",
         ),
         pytest.param(
+            facts("mcd", {"readyReplicas": 4, "replicas": 5}, spec={"replicas": 3, "excessReplicas": 2}),
+            "4 of 5 ready, 2 of the 5 in excess",
+            None,
+            ("4 of 5 ready, 2 of the 5 in excess",),
+            id="a deployment waits for machines that are to be kept free as well",
+        ),
+        pytest.param(
             facts("mcs", {"replicas": 1, "readyReplicas": 1}, spec={"replicas": 2}),
             "1 of 2 ready, 1 there",
             None,

@@ -162,6 +162,14 @@ def test_how_far_a_rollout_is(state: dict[str, Any], wanted: Progress) -> None:
     assert progress({**deployment(), **state}) == wanted
 
 
+def test_machines_in_excess_belong_to_a_rollout() -> None:
+    five = deployment(excessReplicas=2)
+    found = progress({**five, **status(updatedReplicas=3, replicas=5, availableReplicas=5)})
+    assert found == Progress("3 of 5 machines have the new template")
+    whole = progress({**five, **status(updatedReplicas=5, replicas=5, availableReplicas=5)})
+    assert whole == Progress("rolled out: 5 machines", done=True)
+
+
 def test_a_paused_rollout_says_so() -> None:
     found = progress({**deployment(paused=True), **status(updatedReplicas=1, replicas=3)})
     assert found == Progress("1 of 3 machines have the new template; it is paused")

@@ -3,7 +3,8 @@
 Theory.      Names, columns, subresources, field names, types and required fields equal upstream's
              (mcm.md §1.1), so either set of CRDs serves either controller; the sentences are
              ours. Beyond upstream a MachineClass has a status, which tells whether its driver accepts
-             it: a server with upstream's CRD has none, and the controllers do without. And there are
+             it: a server with upstream's CRD has none, and the controllers do without. A MachineDeployment
+             has ``excessReplicas``, which such a server drops, and a column for it. And there are
              defaults for a deployment's strategy: without one MCM refuses the object, so filling it in
              changes nothing that worked before.
 Called by    ``kubewright crds`` and ``kubewright up``; ``make gen`` writes ``deploy/crds`` from

@@ -30,6 +30,8 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.excess.decide import decide as decide_taints
+from kubewright.machines.excess.reconciler import MACHINE_TAINT
 from kubewright.machines.machine.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.machine.foresight import foresee, outcome
 from kubewright.machines.machine.look import Looker
@@ -135,6 +137,8 @@ async def machine_deployment(control: Client, key: Key) -> DryRun:
     if (found := deployments.get(key)) is not None:
         seen = look(MACHINE_DEPLOYMENTS, found, sets, index, wall=control.clock.now())
         told.decided.append(_decision("machinedeployment", decide_deployment(seen)))
+        if (free := decide_taints(seen)).steps:
+            told.decided.append(_decision(MACHINE_TAINT, free))
     return told
 
 

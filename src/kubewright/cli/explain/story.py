@@ -24,7 +24,7 @@ from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
 from kubewright.api.meta import Value
 from kubewright.base.clock import parse_rfc3339
 from kubewright.cli.cluster import tree
-from kubewright.cli.counts import part, ready_of_wanted
+from kubewright.cli.counts import part, ready_of_wanted, wanted_replicas
 from kubewright.cli.explain.subjects import Subject
 from kubewright.driver.answers import without_console
 from kubewright.nodes.health import judge
@@ -222,9 +222,9 @@ def is_machine(subject: Subject) -> bool:
 
 def _has_wrong_size(found: JsonObject) -> bool:
     """Whether the numbers of replicas that exist and that are ready are not both the wanted one."""
-    wanted, status = part(found, "spec").get("replicas"), part(found, "status")
+    wanted, status = wanted_replicas(found), part(found, "status")
     there = status.get("readyReplicas") or 0, status.get("replicas") or 0
-    return isinstance(wanted, int) and there != (wanted, wanted)
+    return wanted is not None and there != (wanted, wanted)
 
 
 def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Any
 from kubewright.api.diff import merge_patch
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
+from kubewright.cli.counts import in_excess
 from kubewright.cli.rollout.apis import Api, JsonObject
 
 RESTARTED_ANNOTATION = "kubewright.dev/restarted-at"
@@ -108,7 +109,7 @@ def progress(deployment: JsonObject) -> Progress:
     meta, spec, status = (deployment.get(part, {}) for part in ("metadata", "spec", "status"))
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return Progress("its controller has not seen the last change yet")
-    wanted = spec.get("replicas", 1)
+    wanted = spec.get("replicas", 1) + in_excess(deployment)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     updated, existing, available = (status.get(name, 0) for name in counts)
     for each in status.get("conditions", ()):

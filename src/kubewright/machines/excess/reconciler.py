@@ -55,7 +55,7 @@ class MachineTaints:
         """One pass.
 
         Raises:
-            Unfinished: writes failed; the others were tried all the same.
+            PartlyFailed: writes failed; the others were tried all the same.
         """
         seen = self._deployments.look(key)
         if seen is None:

@@ -70,6 +70,7 @@ class Tape:
         spec = {"replicas": wanted, "strategy": strategy, "template": _template(more.pop("of", "small"))}
         meta = _meta("pool", finalizers=more.pop("finalizers", [names.FINALIZER]), **more.pop("meta", {}))
         spec["paused"] = more.pop("paused", False)
+        spec["excessReplicas"] = more.pop("excess", None)
         self.put(MACHINE_DEPLOYMENTS, "ns/pool", {"metadata": meta, "spec": spec, "status": more})
 
     def set(self, size: int = 2, name: str = "s", of: str = "small", **more: Any) -> None:

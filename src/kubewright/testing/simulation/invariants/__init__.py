@@ -36,11 +36,13 @@ from kubewright.testing.simulation.invariants.replicas import (
     a_set_counts_what_exists,
     a_set_keeps_its_size,
     a_set_outlives_its_machines,
+    enough_take_workload,
     no_roll_while_paused,
     not_too_few,
     not_too_many,
     revisions_grow,
     sizes_fit_the_spec,
+    the_free_go_first,
 )
 from kubewright.testing.simulation.invariants.rollouts import a_rollout_is_reported, complete_is_true
 from kubewright.testing.simulation.invariants.timeouts import (
@@ -78,6 +80,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_name_is_for_one_machine,
     sizes_fit_the_spec,
     not_too_few,
+    enough_take_workload,
+    the_free_go_first,
     a_set_counts_what_exists,
     a_deployment_counts_what_exists,
     a_set_outlives_its_machines,
@@ -108,6 +112,8 @@ NEED_FRESH_LISTS: frozenset[Invariant] = frozenset(
         a_set_keeps_its_size,
         a_name_is_for_one_machine,
         sizes_fit_the_spec,
+        enough_take_workload,
+        the_free_go_first,
         a_set_counts_what_exists,
         a_deployment_counts_what_exists,
         a_set_outlives_its_machines,

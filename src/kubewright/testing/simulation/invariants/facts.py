@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
-from kubewright.api.machine import names
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.updates import SELECTED_LABEL
 from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.clocks import BEGIN
@@ -50,6 +50,12 @@ def phase(machine: Object) -> str:
 def running(machine: Object) -> bool:
     """Whether a machine's phase says that it is up; one whose VM joins no cluster is Available then."""
     return phase(machine) in ("Running", "Available")
+
+
+def is_kept_free(machine: Object | None) -> bool:
+    """Whether a machine has one of the taints that keep it free of workload."""
+    template = machine["spec"].get("nodeTemplate", {}) if machine is not None else {}
+    return any(taint["key"] == excess.TAINT for taint in template.get("spec", {}).get("taints") or ())
 
 
 def provider_id(machine: Object) -> str:

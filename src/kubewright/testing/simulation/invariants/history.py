@@ -133,7 +133,8 @@ class SetRecord:
 class Desired:
     """What a deployment's spec allows: machines at most, available ones at least, of which class.
 
-    ``deadline`` is how long a rollout of it may stand still, in seconds; None: for ever.
+    ``deadline`` is how long a rollout of it may stand still, in seconds; None: for ever. ``workload`` is how
+    many of its ``replicas`` are not in excess.
     """
 
     most: int
@@ -143,6 +144,7 @@ class Desired:
     replicas: int = 0
     template: str = ""
     deadline: float | None = None
+    workload: int = 0
 
 
 Marks = tuple[int, int, int]
@@ -261,7 +263,8 @@ def desired_by(deployment: Object) -> Desired:
     spec = deployment["spec"]
     strategy: dict[str, Any] = spec.get("strategy", {})
     rolling = strategy.get("rollingUpdate") or strategy.get("inPlaceUpdate") or {}
-    replicas = int(spec.get("replicas", 0))
+    workload = int(spec.get("replicas", 0))
+    replicas = workload + int(spec.get("excessReplicas") or 0)
     recreate = strategy.get("type") == "Recreate"
     surge = 0 if recreate else share(rolling.get("maxSurge", 0), replicas, up=True)
     missing = replicas if recreate else share(rolling.get("maxUnavailable", 0), replicas, up=False)
@@ -274,6 +277,7 @@ def desired_by(deployment: Object) -> Desired:
         replicas,
         template_of(deployment),
         spec.get("progressDeadlineSeconds"),
+        workload,
     )
 
 

@@ -8,8 +8,17 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UPDATE_RESULT_LABEL
-from kubewright.testing.simulation.invariants.facts import deleting, loses_finalizer, revision, running
+from kubewright.testing.simulation.invariants.facts import (
+    deleting,
+    is_kept_free,
+    loses_finalizer,
+    phase,
+    revision,
+    running,
+)
 from kubewright.testing.simulation.invariants.history import DeploymentRecord, SetRecord, most_seen
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
@@ -124,6 +133,53 @@ def not_too_few(step: Step, past: Past) -> str:
         else ""
     )
 
+
+def enough_take_workload(step: Step, past: Past) -> str:
+    """No machine is kept free that is needed for replicas: as many others are left as there are to be, those
+    included that a manager may still believe to run."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
+        return ""
+    deployment = past.deployment_of(past.set_of(step.new))
+    if deployment is None or not is_kept_free(step.new) or is_kept_free(step.old):
+        return ""
+    since = past.since()
+    mine = [m for m in past.journal.objects[MACHINES].values() if past.set_of(m) in deployment.sets.values()]
+    serve = sum(not (is_kept_free(m) or deleting(m) or phase(m) in _BROKEN) for m in mine)
+    lost = sum(max(0, most_seen(each.runnings, since) - each.running) for each in deployment.sets.values())
+    least = min((each.workload for each in deployment.in_force(since)), default=0)
+    return (
+        f"{step.key} is kept free, and {serve} others take workload, of {least}"
+        if serve + lost < least
+        else ""
+    )
+
+
+def the_free_go_first(step: Step, past: Past) -> str:
+    """No set deletes a running machine with workload, by no one's choice but its own, while it has more
+    running ones that are kept free than its deployment asks for."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
+        return ""
+    began = not deleting(step.old) and (step.new is None or deleting(step.new))
+    if not began or not running(step.old) or is_kept_free(step.old) or _chosen(step.old, past):
+        return ""
+    record = past.set_of(step.old)
+    deployment = past.deployment_of(record)
+    if deployment is None or deployment.leaving:
+        return ""
+    mine = [m for m in past.journal.objects[MACHINES].values() if past.set_of(m) is record]
+    free = sum(is_kept_free(m) and running(m) and not deleting(m) for m in mine)
+    most = max((each.replicas - each.workload for each in deployment.in_force(past.since())), default=free)
+    return f"{step.key} goes before {free} that are kept free, of {most}" if free > most else ""
+
+
+def _chosen(machine: Object, past: Past) -> bool:
+    """Whether a user or the autoscaler chose the machine for deletion."""
+    notes = machine["metadata"].get("annotations", {})
+    by_user = machine["metadata"]["name"] in past.deleted_by_users
+    return by_user or names.priority(notes) != names.DEFAULT_PRIORITY
+
+
+_BROKEN = (Phase.FAILED, Phase.IN_PLACE_UPDATE_FAILED)
 
 SET_COUNTS: Mapping[str, Peak] = {
     "replicas": lambda record, since: most_seen(record.totals, since),
