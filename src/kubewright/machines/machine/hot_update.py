@@ -70,7 +70,8 @@ def _next(seen: Seen, specs: Specs) -> Plan | None:
 
 
 def _begin(specs: Specs) -> Plan:
-    what = named(specs.differs) if specs.differs else "what its class says"
+    reaches = tuple(each for each in specs.differs if each not in specs.fixed)
+    what = named(reaches) if reaches else "what its class says"
     begins = Milestone(EventReason.UPDATING_VM, f"The driver is asked to give the VM {what}", event=False)
     because = f"its VM is to have {what}"
     if specs.in_flight:
