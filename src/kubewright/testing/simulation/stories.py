@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.testing.simulation import acts, drains, ends, freezes, healing, updates
+from kubewright.testing.simulation import acts, drains, ends, freezes, healing, hot_updates, updates
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -135,6 +135,12 @@ STORIES: tuple[Story, ...] = (
         updates.update_and_scale,
         updates.updated(3),
         before=updates.noted_pool(2),
+    ),
+    Story(
+        "hot-update", hot_updates.change, hot_updates.applied(hot_updates.CHANGED), hot_updates.tagged_pool
+    ),
+    Story(
+        "hot-update-and-back", hot_updates.change_and_revert, hot_updates.applied({}), hot_updates.tagged_pool
     ),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
