@@ -28,8 +28,9 @@ from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
 from kubewright.machines.excess import decide as excess_decide
-from kubewright.machines.machine import creation, decide, deletion, reconciler, states
+from kubewright.machines.machine import creation, decide, deletion, look, reconciler, states
 from kubewright.machines.machine import seen as machine_seen
+from kubewright.machines.machine.applied import Specs
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.seen import Seen
@@ -481,6 +482,22 @@ def _refused_so_never_made(patch: Patch) -> None:
     patch.setattr(reconciler, "decide", decide_without)
 
 
+def _hashes_only(patch: Patch) -> None:
+    """A VM counts as having what was applied last, although another update of it was begun since."""
+    true = look.specs_of
+
+    def compare(*given: Any) -> Specs | None:
+        found = true(*given)
+        return found if found is not None and found.differs else None
+
+    patch.setattr(look, "specs_of", compare)
+
+
+def _what_was_cut_off_is_forgotten(patch: Patch) -> None:
+    """What a cut-off update may have put on a VM is not told to the driver."""
+    patch.setattr(Specs, "before", property(lambda self: self.last))
+
+
 @dataclass(frozen=True)
 class Mutation:
     """One bug. All ``rules`` must be violated; ``quiet`` as ``simulate``."""
@@ -570,6 +587,8 @@ MUTATIONS = (
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure, stories=("create",)),
     Mutation("asks for ever", ("bounded_work",), _asks_for_ever, stories=("heal",)),
     Mutation("writes the time", ("quiet_at_rest",), _writes_the_time, stories=("create",), quiet=120.0),
+    Mutation("hashes only", ("Late",), _hashes_only, stories=("hot-update-and-back",)),
+    Mutation("what was cut off is forgotten", ("Late",), _what_was_cut_off_is_forgotten, stories=("hot-update-and-back",)),
     Mutation("raises an exception", ("no_surprises",), _raises, stories=("heal", "vanish"), near=26),
 )  # fmt: skip
 

@@ -307,3 +307,54 @@ async def test_a_machine_that_a_user_gives_another_class_is_not_updated_by_it() 
         await world.clock.sleep(60)
         assert driver.calls == []
         assert driver.tags["m1"] == {}
+
+
+async def told(world: World, name: str = "small") -> tuple[str, str] | None:
+    """Status and reason of the class's condition Applied."""
+    found = (await world.client.get(MACHINE_CLASS, world.key(name))).status.conditions
+    return next(((each.status, each.reason) for each in found if each.type == "Applied"), None)
+
+
+async def news(world: World, name: str = "small") -> list[str]:
+    return [each.message for each in await world.events(name) if each.reason == "ClassNotApplied"]
+
+
+async def test_a_change_that_only_another_vm_can_have_is_told_on_the_class_and_sent_to_no_driver() -> None:
+    async with stage(OPTIONS) as here, here.process(driver := Tagging(here.cloud)):
+        world = await with_machines(here, 1)
+        await change_class(world, {"instanceType": "huge"})
+        await world.clock.sleep(120)
+        assert await told(world) == ("False", "FixedFieldsDiffer")
+        (message,) = await news(world)
+        assert "only another VM can have what the class says of providerSpec.instanceType" in message
+        assert driver.calls == []
+        await change_class(world, {"labels": {"team": "b"}})
+        await world.until(lambda seen: applied(seen.machines[0]) == {"team": "b"}, "the hot part is applied")
+        (machine,) = (await world.look()).machines
+        noted = read(machine.metadata.annotations[names.APPLIED_SPEC_ANNOTATION]) or {}
+        assert noted["instanceType"] == "small", "what was not applied is not noted as applied"
+        await world.unmake(machine.name)
+        await world.until(lambda seen: machine.name not in seen.names and seen.settled(1), "it is replaced")
+        await world.clock.sleep(70)
+        assert await told(world) == ("True", "Applied")
+        assert len(await news(world)) == 1
+
+
+async def test_that_a_driver_changes_no_vm_is_told_once_on_the_class() -> None:
+    async with stage(OPTIONS) as here, here.process(Fixed(here.cloud, KUBELETS)):
+        world = await with_machines(here)
+        await tag(world, team="b")
+        await world.clock.sleep(600)
+        assert await told(world) == ("False", "NoUpdates")
+        assert len(await news(world)) == 1
+        await tag(world, team="a")
+        await world.clock.sleep(2)
+        assert await told(world) == ("True", "Applied")
+
+
+async def test_a_class_whose_machines_have_what_it_says_is_not_written() -> None:
+    async with stage(OPTIONS) as here, here.process(Tagging(here.cloud)):
+        world = await with_machines(here)
+        await tag(world, team="b")
+        await updated(world, {"team": "b"})
+        assert await told(world) is None

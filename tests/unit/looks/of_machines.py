@@ -9,7 +9,14 @@ from msgspec import structs
 
 from kubewright.api.core import NODE, POD, SECRET, Secret
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_CLASS,
+    MACHINE_SET,
+    LastOperation,
+    Machine,
+    MachineClass,
+)
 from kubewright.api.meta import OwnerReference
 from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment
 from kubewright.driver.contract import MachineRequest
@@ -348,6 +355,15 @@ LOOK = Look(
             "its VM may have other tags than its class says",
             scene(machine("Running"), (MACHINE_CLASS, klass(providerSpec={"tags": {"a": "1"}}))),
             {"specs": Specs({"tags": {"a": "1"}}, of="small", hot=("tags",))},
+        ),
+        Scene(
+            "another process may still update its VM",
+            scene(
+                machine("Running", operation=LastOperation(type="Update", state="Processing")),
+                (MACHINE_CLASS, klass()),
+                calls=Calls(doubt=NOW + minutes(1)),
+            ),
+            {"specs": Specs({}, of="small", hot=("tags",), in_flight=True, settled_at=NOW + minutes(1))},
         ),
         Scene(
             "its secret is missing",

@@ -4,16 +4,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
-from kubewright.api.machine.v1alpha1 import MachineClass, MachineClassCondition, MachineClassStatus
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineClassCondition, MachineClassStatus
 from kubewright.api.machine.v1alpha1.classes import SecretReference
 from kubewright.api.meta import ObjectMeta
+from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.driver.hot import written
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
 from kubewright.machines.machineclass.acceptance import status_after
+from kubewright.machines.machineclass.applied import condition, different
 from kubewright.runtime.in_use import InUse, finalizers
+from kubewright.testing.scenes import machine, minutes
 from kubewright.wire.gvk import Key
 
 OURS, THEIRS = "ours", "theirs"
@@ -126,3 +132,63 @@ def test_what_a_driver_said_once_against_a_class_goes_when_nobody_can_judge_it(
     known = MachineClassCondition(type="Accepted", status=status, reason="PermissionDenied", message="no")
     before = MachineClassStatus(conditions=(known,))
     assert len(status_after(before, None, datetime(2030, 1, 1, tzinfo=UTC)).conditions) == left
+
+
+def of_class(spec: dict[str, Any], **changes: Any) -> Machine:
+    """A machine whose VM has this providerSpec."""
+    made = machine(changes.pop("phase", "Running"), **changes)
+    notes = {names.APPLIED_SPEC_ANNOTATION: written(spec), names.APPLIED_CLASS_ANNOTATION: "small"}
+    return structs.replace(made, metadata=structs.replace(made.metadata, annotations=notes))
+
+
+SMALL, LARGE, TAGGED = {"type": "s"}, {"type": "l"}, {"type": "s", "tags": {"a": "1"}}
+CLASS_OF_TAGGED = MachineClass(metadata=ObjectMeta(name="small"), provider_spec=TAGGED)
+APPLIED: dict[str, tuple[list[Machine], tuple[str, str, str]]] = {
+    "no machine": ([], ("True", "Applied", "")),
+    "all have it": ([of_class(TAGGED)], ("True", "Applied", "")),
+    "some get it": ([of_class(TAGGED), of_class(SMALL)], ("True", "Applied", "")),
+    "one has another fixed field": ([of_class(TAGGED), of_class(LARGE)], ("False", "FixedFieldsDiffer", "providerSpec.type")),
+    "one that is Failed is replaced anyway": ([of_class(LARGE, phase="Failed")], ("True", "Applied", "")),
+    "and so is one that is being deleted": ([of_class(LARGE, phase="", deleted=minutes(1))], ("True", "Applied", "")),
+    "one without a VM will be made by it": ([of_class(LARGE, vm=False)], ("True", "Applied", "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("machines", "says"), APPLIED.values(), ids=APPLIED.keys())
+def test_a_class_says_whether_its_machines_have_what_it_says(
+    machines: list[Machine], says: tuple[str, str, str]
+) -> None:
+    found = condition(CLASS_OF_TAGGED, machines, lambda _class: ["tags"])
+    assert found is not None
+    assert (found.type, found.status, found.reason) == ("Applied", *says[:2])
+    assert says[2] in found.message
+
+
+def test_a_class_of_a_driver_without_updates_says_that_too() -> None:
+    def none(_class: MachineClass) -> list[str]:
+        raise Unimplemented("no updates")
+
+    found = condition(CLASS_OF_TAGGED, [of_class(SMALL)], none)
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "NoUpdates")
+    assert "its driver changes no VM that runs, so it does not get providerSpec.tags.a" in found.message
+
+
+def test_while_a_driver_cannot_say_what_it_can_change_a_class_says_what_it_said() -> None:
+    def later(_class: MachineClass) -> list[str]:
+        raise DriverError.of(Code.Unavailable, "not connected")
+
+    known = MachineClassCondition(type="Applied", status="False", reason="NoUpdates")
+    before = structs.replace(CLASS_OF_TAGGED, status=MachineClassStatus(conditions=(known,)))
+    assert condition(before, [of_class(SMALL)], later) == known
+
+
+def test_machines_that_are_alike_are_compared_once() -> None:
+    asked: list[str] = []
+
+    def hot(of: MachineClass) -> list[str]:
+        asked.append(of.name)
+        return ["tags"]
+
+    assert len(different(CLASS_OF_TAGGED, [of_class(SMALL)] * 500 + [of_class(LARGE)] * 500, hot)) == 2
+    assert len(asked) == 2

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.unit.machines import (
+    test_hot_update,
     test_machine_decisions,
     test_machine_deletion,
     test_machine_outages,
@@ -31,6 +32,7 @@ TABLES = {
     "drains that are held": DRAINS,
     "clusters that cannot be seen": test_machine_outages.CASES,
     "writes that are refused": test_machine_refusals.CASES,
+    "updates of VMs that run": test_hot_update.CASES,
     "deletions that a user triggers": test_machine_triggered.CASES,
 }
 

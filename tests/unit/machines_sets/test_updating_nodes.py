@@ -279,7 +279,7 @@ def test_a_moved_machine_is_as_the_current_set_makes_them_but_for_what_others_wr
     )
     before = Machine(
         metadata=ObjectMeta(
-            name="m", namespace="ns", uid="u",
+            name="m", namespace="ns", uid="u", annotations={names.APPLIED_CLASS_ANNOTATION: "small"},
             labels={**small.spec.template.metadata.labels, "node": "a", "mine": "yes"}, owner_references=(owner,),
         ),
         spec=MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), provider_id="sim:///1"),
@@ -290,7 +290,8 @@ def test_a_moved_machine_is_as_the_current_set_makes_them_but_for_what_others_wr
     hashed = large.metadata.labels[names.TEMPLATE_HASH_LABEL]
     assert patch == {
         "metadata": {
-            "labels": {"of": "large", names.TEMPLATE_HASH_LABEL: hashed, UPDATE_RESULT_LABEL: "successful"}
+            "labels": {"of": "large", names.TEMPLATE_HASH_LABEL: hashed, UPDATE_RESULT_LABEL: "successful"},
+            "annotations": {names.APPLIED_CLASS_ANNOTATION: ""},
         },
         "spec": {"class": {"name": "large"}},
     }

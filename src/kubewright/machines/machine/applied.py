@@ -20,6 +20,7 @@ Source       seed 004, hot update of instances; drivers.md B8 to B11, B14, B21, 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kubewright.api.machine import names
@@ -47,6 +48,7 @@ class Specs:
     ``in_flight``   an update was begun, and has not been noted as done
     ``marked``      the hash of what it applies; empty: not known
     ``pending``     what updates may have put on the VM since ``last``; None: not known, or nothing
+    ``settled_at``  until when a call of the process before may still change the VM; None: none can
     ``hot``         the fields that the driver can change; None: it changes no VM that runs
     ``unknown``     why it cannot say that now, as a sentence; empty: it can
     """
@@ -59,6 +61,7 @@ class Specs:
     in_flight: bool = False
     marked: str = ""
     pending: Spec | None = None
+    settled_at: datetime | None = None
     hot: tuple[str, ...] | None = ()
     unknown: str = ""
 

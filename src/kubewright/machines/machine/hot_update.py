@@ -10,7 +10,8 @@ Theory.      What VM and class say is compared in ``applied``; here is decided w
              is over; of most updates the annotations are the only trace, one write before and one after.
 Invariants.  The node's health, and what is written on the node, go first. Not while the machine is being made
              or deleted, nor while its node is updated in place. The driver is not called before the mark is
-             written, and never without class and secrets.
+             written, and never without class and secrets. Nor while a call of the process before may still
+             be carried out: it would undo this one.
 Source       seed 004, hot update of instances; drivers.md B2, B7 to B16, B19, B22.
 Called by    ``decide``.
 """
@@ -64,13 +65,17 @@ def _next(seen: Seen, specs: Specs) -> Plan | None:
         return None
     if not seen.can_call:
         return Plan(because=f"its VM cannot be updated: {seen.problem}")
+    if specs.settled_at is not None and specs.settled_at > seen.now:
+        left = specs.settled_at - seen.now + delays.JUST_PAST
+        return Plan(wake=left, because="another process may have begun an update of its VM, which is awaited")
     if error := vm.failed(Verb.UPDATE):
         return _after_failure(seen, specs, error)
     return _begin(specs)
 
 
 def _begin(specs: Specs) -> Plan:
-    what = named(specs.differs) if specs.differs else "what its class says"
+    reaches = tuple(each for each in specs.differs if each not in specs.fixed)
+    what = named(reaches) if reaches else "what its class says"
     begins = Milestone(EventReason.UPDATING_VM, f"The driver is asked to give the VM {what}", event=False)
     because = f"its VM is to have {what}"
     if specs.in_flight:

@@ -30,7 +30,7 @@ from kubewright.machines.machine.applied import Specs, specs_of
 from kubewright.machines.machine.caches import ClassSeen, LookDeps, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
-from kubewright.machines.machine.seen import Refused, Seen, Unread
+from kubewright.machines.machine.seen import Begun, Refused, Seen, Unread
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
 from kubewright.nodes import health
@@ -240,15 +240,9 @@ class Looker:
             can_call=found.can_call,
             secret_missing=found.secret_missing,
             inputs=found.version,
-            specs=self._specs(machine, found.machine_class),
+            specs=self._specs(machine, found.machine_class, vm, begun),
             capacity=capacity.of_class(found.machine_class),
-            doubt_until=self._calls.doubt_until(
-                machine.metadata.uid,
-                created=machine.metadata.creation_timestamp,  # by the server: our start is compared with it
-                recorded=vm_record.is_recorded(machine),
-                confirm_absent=self._settings.confirm_absent,
-                witnessed=begun.created if self._one_clock else None,
-            ),
+            doubt_until=self._doubt_until(machine, begun, recorded=vm_record.is_recorded(machine)),
             counts=self.counts(machine),
             has_token=self._settings.joins
             and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
@@ -261,10 +255,26 @@ class Looker:
             refused=tuple(each for each in self._refused.get(machine.metadata.uid, ()) if now < each.until),
         )
 
-    def _specs(self, machine: Machine, machine_class: MachineClass | None) -> Specs | None:
+    def _specs(
+        self, machine: Machine, machine_class: MachineClass | None, vm: VmSeen, begun: Begun
+    ) -> Specs | None:
+        """What VM and class have and say. An update that is marked, and of which this process knows nothing,
+        may still be under way: the process before may have died while the cloud worked on it."""
         if self._hot_fields is None or machine_class is None:
             return None
-        return specs_of(machine, machine_class, self._hot_fields)
+        found = specs_of(machine, machine_class, self._hot_fields)
+        if found is None or not found.in_flight or vm.verb is Verb.UPDATE:
+            return found
+        return replace(found, settled_at=self._doubt_until(machine, begun, recorded=False))
+
+    def _doubt_until(self, machine: Machine, begun: Begun, *, recorded: bool) -> datetime | None:
+        return self._calls.doubt_until(
+            machine.metadata.uid,
+            created=machine.metadata.creation_timestamp,  # by the server: our start is compared with it
+            recorded=recorded,
+            confirm_absent=self._settings.confirm_absent,
+            witnessed=begun.created if self._one_clock else None,
+        )
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
         conditions = node.status.conditions if node else ()

@@ -1,4 +1,5 @@
-"""Say on a MachineClass whether its driver would make machines of it, before there is one.
+"""Say on a MachineClass whether its driver would make machines of it, and whether those that are there are as
+it says.
 
 Theory.      A typo in a providerSpec is told on each machine that the driver refuses. It can be told earlier:
              the rules of the API are known, and a driver that offers it is asked
@@ -6,6 +7,8 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              after each no. The answer is the condition Accepted, and an event when it is no.
              A class that nothing ever spoke against has no condition: then nothing is written. One that has
              it says, too, that a Secret is missing: then it is Unknown what the driver would say.
+             Whether the VMs of its machines have what it says is another condition, Applied (``applied``),
+             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
@@ -17,12 +20,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
 from msgspec import structs
 
 from kubewright.api.conditions import condition_of, dated
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.machine.names import CLASS_ACCEPTED, ClassReason, EventReason
+from kubewright.api.machine.names import CLASS_ACCEPTED, CLASS_APPLIED, ClassReason, EventReason
 from kubewright.api.machine.v1alpha1 import (
     MACHINE_CLASS,
     MachineClass,
@@ -35,6 +39,7 @@ from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.patches import onto
 from kubewright.machines.machine.caches import Shared
+from kubewright.machines.machineclass.applied import condition
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.refused import unless_refused
@@ -44,6 +49,10 @@ from kubewright.wire.gvk import Key
 
 WORKERS = 4
 
+log = structlog.get_logger(__name__)
+
+AGAIN_APPLIED = timedelta(minutes=1)
+"""When machines are looked at again that lack what their class says: they may have been replaced."""
 AGAIN = timedelta(minutes=10)
 """When a driver is asked again that has refused a class: what it refused may be mended in the cloud."""
 
@@ -52,6 +61,8 @@ class Acceptance:
     """The reconciler of the condition. ``driver`` has guarded ones."""
 
     def __init__(self, shared: Shared, driver: RoutedDriver) -> None:
+        self._told: dict[Key, str] = {}
+        """What was told last of what its machines lack, by class: the server may not keep conditions."""
         self._caches = shared.caches
         self._client = shared.control
         self._recorder = shared.recorder
@@ -67,17 +78,36 @@ class Acceptance:
         """
         found = self._caches.classes.get(key)
         if found is None or found.metadata.deleting:
+            self._told.pop(key, None)
             return Result.done()
+        applied = self._applied(found)
         wanted = await self._judged(found)
         status = status_after(found.status, wanted, self._clock.now())
+        status = status_after(status, applied, self._clock.now())
         patch = merge_patch(found.status, status)
         refused = wanted is not None and wanted.status == "False"
         if patch and wanted is not None and refused:
             self._recorder.event(found, EventReason.FAILED_VALIDATION, wanted.message, warning=True)
         result = Result.later(AGAIN) if refused else Result.done()
+        if applied is not None and applied.status == "False":
+            result = result.sooner(Result.later(AGAIN_APPLIED))
         if not patch:
             return result
         return result.sooner(await unless_refused(self._write(found, patch), found, self._recorder))
+
+    def _applied(self, found: MachineClass) -> MachineClassCondition | None:
+        """Whether its machines have what it says, which is told when it is news."""
+        key = Key(found.namespace, found.name)
+        told = condition(found, self._caches.machines.by("class", str(key)), self._driver.hot_fields)
+        if told is None or told.status != "False":
+            self._told.pop(key, None)
+            return told
+        known = condition_of(found.status.conditions, CLASS_APPLIED)
+        if told.message not in (self._told.get(key), known.message if known is not None else None):
+            self._recorder.event(found, EventReason.CLASS_NOT_APPLIED, told.message, warning=True)
+            log.error(told.message, machine_class=str(key), reason=told.reason)
+        self._told[key] = told.message
+        return told
 
     async def _judged(self, found: MachineClass) -> MachineClassCondition | None:
         """What is to be said of the class; None: its driver says nothing before it makes machines."""
@@ -108,8 +138,9 @@ def status_after(
 ) -> MachineClassStatus:
     """The status that says so; where nothing spoke against a class, and nothing does, it says nothing. So it
     does of one that no driver can judge any more (None). Pure."""
-    known = condition_of(before.conditions, CLASS_ACCEPTED)
-    others = tuple(each for each in before.conditions if each.type != CLASS_ACCEPTED)
+    kind = wanted.type if wanted is not None else CLASS_ACCEPTED
+    known = condition_of(before.conditions, kind)
+    others = tuple(each for each in before.conditions if each.type != kind)
     if wanted is None:
         stale = known is not None and known.status == "False"
         return structs.replace(before, conditions=others) if stale else before

@@ -10,13 +10,15 @@ Called by    ``managers``, which puts it between the product's ``GuardedDriver``
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec import structs
 
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import (
     ClassRequest,
@@ -26,13 +28,20 @@ from kubewright.driver.contract import (
     MachineRequest,
     Size,
     Sizes,
+    Updates,
     VolumeSpec,
 )
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
+from kubewright.driver.hot import three_way
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation.loop import Process
 
 T = TypeVar("T")
 
+TAG_SECONDS = 0.05
+"""Between two tags of a VM that are changed."""
 LEG_SECONDS = (0.001, 0.02)
 HANG_SECONDS = 4.0
 """How long a call hangs before it does its work: less than ``MachineSettings.confirm_absent``."""
@@ -68,6 +77,51 @@ class OtherAccount:
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return ()
+
+
+class TaggingDriver(SimDriver):
+    """The simulated cloud's driver with one hot field, ``labels``, which is the tags of a VM here: one is
+    changed after the other, with time between them.
+
+    ``tags``   those of each VM, by provider id: they outlive every manager
+    ``fails``  so many updates still end after their first tag
+    """
+
+    def __init__(self, cloud: Cloud, kubelets: KubeletSettings | None = None) -> None:
+        super().__init__(cloud, kubelets)
+        self.tags: dict[str, dict[str, str]] = {}
+        self.fails = 0
+
+    async def create(self, request: MachineRequest) -> Instance:
+        made = await super().create(request)
+        self._of(made.provider_id, request)
+        return made
+
+    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
+        return ["labels"]
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """One tag after the other (``contract.Updates``)."""
+        has, wanted = self._of(request.provider_id, request), labels_of(request.machine_class.provider_spec)
+        changes = three_way(None if last_applied is None else labels_of(last_applied), wanted, has)
+        for number, key in enumerate((*sorted(changes.put), *changes.remove)):
+            if number and self.fails:
+                self.fails -= 1
+                raise DriverError.of(Code.Unavailable, "only a part of the tags was changed")
+            await self.cloud.clock.sleep(TAG_SECONDS)
+            if key in changes.put:
+                has[key] = changes.put[key]
+            else:
+                has.pop(key, None)
+
+    def _of(self, provider_id: str, request: MachineRequest) -> dict[str, str]:
+        """The tags of a VM; one that was made behind the driver's back has those of its class."""
+        return self.tags.setdefault(provider_id, labels_of(request.machine_class.provider_spec))
+
+
+def labels_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What a providerSpec says of that field."""
+    return dict(spec.get("labels") or {})
 
 
 class RemoteDriver:
@@ -132,6 +186,20 @@ class RemoteDriver:
             raise Unimplemented("this cloud tells no sizes")
         return await driver.size(request)
 
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        return self._changing().hot_fields(machine_class)
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """Work that its caller has given up is done soon, or not at all: no driver could tell it from what a
+        user changes in the cloud."""
+        work = partial(self._changing().update, request, last_applied)
+        await self._call("update", request.name, work, words={"very-late": "hang"})
+
+    def _changing(self) -> Updates:
+        if not isinstance(self._driver, Updates):
+            raise Unimplemented("this cloud changes no VM")
+        return self._driver
+
     def _account(self, request: MachineRequest | ClassRequest) -> Driver:
         strange = request.machine_class.secret_ref is not None and not request.secret.data
         return OtherAccount() if strange else self._driver
@@ -142,10 +210,14 @@ class RemoteDriver:
         name: str,
         work: Callable[[], Awaitable[T]],
         then: Callable[[], Awaitable[T]] | None = None,
+        *,
+        words: Mapping[str, str] = MappingProxyType({}),
     ) -> T:
-        """One call; ``then`` gives the answer that was true ``STALE_SECONDS`` ago, where there is one."""
+        """One call; ``then`` gives the answer that was true ``STALE_SECONDS`` ago, where there is one. Faults
+        in ``words`` are others for it."""
         answer: Answer = asyncio.get_running_loop().create_future()
-        word = self._choose(verb, name)
+        chosen = self._choose(verb, name)
+        word = words.get(chosen, chosen)
         if word == "stale" and then is not None:
             work = then
         self._cloud.spawn(self._serve(word, work, answer), name=f"{verb} {name}")

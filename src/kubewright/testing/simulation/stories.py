@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.testing.simulation import acts, drains, ends, freezes, healing, spares, updates
+from kubewright.testing.simulation import acts, drains, ends, freezes, healing, hot_updates, spares, updates
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -142,6 +142,12 @@ STORIES: tuple[Story, ...] = (
     Story("spare-roll", spares.roll, spares.free(3, 1, "large"), before=spares.pool(2, 1)),
     Story("spare-end", spares.give_up, spares.free(2, 0, "large"), before=spares.pool(2, 1)),
     Story("spare-heal", spares.lose_one, spares.replaced(3, 1), before=spares.pool(2, 1)),
+    Story(
+        "hot-update", hot_updates.change, hot_updates.applied(hot_updates.CHANGED), hot_updates.tagged_pool
+    ),
+    Story(
+        "hot-update-and-back", hot_updates.change_and_revert, hot_updates.applied({}), hot_updates.tagged_pool
+    ),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
     Story("roll-databases", drains.roll, drains.rolled, drains.databases, SLOW_PODS),

@@ -61,7 +61,12 @@ class MachineClassCondition(Value, frozen=True, kw_only=True):
     """One aspect of a class's state."""
 
     type: Annotated[
-        str, doc("Accepted: whether the driver would make machines of this class.", required=True)
+        str,
+        doc(
+            "Accepted: whether the driver would make machines of this class. "
+            "Applied: whether the VMs of its machines have what it says.",
+            required=True,
+        ),
     ] = ""
     status: Annotated[str, doc("True, False or Unknown.", required=True)] = ""
     last_transition_time: Annotated[Time | None, doc("When the status last changed.")] = None
@@ -77,7 +82,7 @@ class MachineClassStatus(Value, frozen=True, kw_only=True):
 
     conditions: Annotated[
         tuple[MachineClassCondition, ...],
-        doc("Whether its driver accepts it; empty while nothing has spoken against that."),
+        doc("Whether its driver accepts it, and its machines are as it says; empty if so from the start."),
     ] = ()
 
 
