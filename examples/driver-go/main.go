@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"sort"
 	"strings"
@@ -63,8 +64,22 @@ func mutable(m protoreflect.Message, name protoreflect.Name) protoreflect.Value 
 	return m.Mutable(m.Descriptor().Fields().ByName(name))
 }
 
-// vm is one machine of the cloud; class says whose it is.
-type vm struct{ id, name, class string }
+// vm is one machine of the cloud; class says whose it is: the tags by which it is found, which never change.
+type vm struct {
+	id, name, class string
+	tags            map[string]string
+}
+
+// spec is what a class says in its providerSpec.
+type spec struct {
+	Tags       map[string]string
+	BootSecond *int
+}
+
+// coded is an error with one of the codes of the contract.
+func coded(code, format string, values ...any) error {
+	return fmt.Errorf("machine codes error: code = [%s] message = [%s]", code, fmt.Sprintf(format, values...))
+}
 
 // cloud answers one operation at a time, as the manager expects of a driver that does not say how many it can do.
 type cloud struct {
@@ -74,43 +89,46 @@ type cloud struct {
 	number int
 }
 
-// classOf fetches a class, and tells the tags by which its VMs are known.
-func (c *cloud) classOf(params protoreflect.Message) (string, error) {
+// classOf fetches a class, and tells what its VMs are found by, and their tags.
+func (c *cloud) classOf(params protoreflect.Message) (string, map[string]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchLimit)
 	defer cancel()
 	meta := params.Get(params.Descriptor().Fields().ByName("machineClassMetaData")).Message()
 	answer := c.types.message("MachineClass")
 	if err := c.conn.Invoke(ctx, service+"GetMachineClass", meta.Interface(), answer); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if told := text(answer, "error"); told != "" {
-		return "", fmt.Errorf("%s", told)
+		return "", nil, fmt.Errorf("%s", told)
 	}
-	return tagsOf(text(answer, "data"))
-}
-
-// tagsOf is what makes VMs those of a class: the tags in its providerSpec, or without tags its name.
-func tagsOf(class string) (string, error) {
 	var found struct {
 		Metadata     struct{ Name, Namespace string }
-		ProviderSpec struct {
-			Tags       map[string]string
-			BootSecond *int
-		}
+		ProviderSpec spec
 	}
-	if err := json.Unmarshal([]byte(class), &found); err != nil {
-		return "", fmt.Errorf("machine codes error: code = [InvalidArgument] message = [the class cannot be read: %v]", err)
+	if err := json.Unmarshal([]byte(text(answer, "data")), &found); err != nil {
+		return "", nil, coded("InvalidArgument", "the class cannot be read: %v", err)
 	}
 	if found.ProviderSpec.BootSecond != nil {
-		return "", fmt.Errorf("machine codes error: code = [InvalidArgument] message = [providerSpec: bootSecond is no field of this cloud]")
+		return "", nil, coded("InvalidArgument", "providerSpec: bootSecond is no field of this cloud")
 	}
-	tags, err := json.Marshal(found.ProviderSpec.Tags)
-	return found.Metadata.Namespace + string(tags), err
+	return found.Metadata.Namespace + foundBy(found.ProviderSpec.Tags), found.ProviderSpec.Tags, nil
+}
+
+// foundBy is what makes VMs those of a class: its tags of cluster and role, which no update changes.
+func foundBy(tags map[string]string) string {
+	found := []string{}
+	for key, value := range tags {
+		if strings.Contains(key, "kubernetes.io/cluster/") || strings.Contains(key, "kubernetes.io/role/") {
+			found = append(found, key+"="+value)
+		}
+	}
+	sort.Strings(found)
+	return strings.Join(found, ",")
 }
 
 // create makes a VM, or finds the one that was made under this name.
 func (c *cloud) create(params, answer protoreflect.Message) error {
-	class, err := c.classOf(params)
+	class, tags, err := c.classOf(params)
 	if err != nil {
 		return err
 	}
@@ -118,7 +136,7 @@ func (c *cloud) create(params, answer protoreflect.Message) error {
 	made, found := c.named(name, class)
 	if !found {
 		c.number++
-		made = vm{fmt.Sprintf("go:///zone-1/vm-%06d", c.number), name, class}
+		made = vm{fmt.Sprintf("go:///zone-1/vm-%06d", c.number), name, class, maps.Clone(tags)}
 		c.vms[made.id] = made
 	}
 	set(answer, "providerID", made.id)
@@ -135,9 +153,53 @@ func (c *cloud) named(name, class string) (vm, bool) {
 	return vm{}, false
 }
 
+// remove deletes a VM by its id, or by the machine's name where there is none on record.
+func (c *cloud) remove(params protoreflect.Message) error {
+	id := text(params, "machineID")
+	if id == "" {
+		class, _, err := c.classOf(params)
+		if err != nil {
+			return err
+		}
+		made, _ := c.named(text(params, "machineName"), class)
+		id = made.id
+	}
+	delete(c.vms, id)
+	return nil
+}
+
+// update changes the tags of a VM that runs: those that the class had last and has no more go, others' stay.
+func (c *cloud) update(params protoreflect.Message) error {
+	class, tags, err := c.classOf(params)
+	if err != nil {
+		return err
+	}
+	made, found := c.vms[text(params, "machineID")]
+	if !found {
+		return coded("NotFound", "there is no such VM")
+	}
+	if made.class != class {
+		return coded("InvalidArgument", "providerSpec: tags: VMs are found by those of cluster and role, which stay")
+	}
+	var last spec
+	if before := text(params, "lastAppliedProviderSpec"); before != "" {
+		_ = json.Unmarshal([]byte(before), &last) // what cannot be read is not known, and nothing goes for it
+	}
+	after := map[string]string{}
+	for key, value := range made.tags {
+		if _, had := last.Tags[key]; !had {
+			after[key] = value
+		}
+	}
+	maps.Copy(after, tags)
+	made.tags = after
+	c.vms[made.id] = made
+	return nil
+}
+
 // list has all VMs of a class.
 func (c *cloud) list(params, answer protoreflect.Message) error {
-	class, err := c.classOf(params)
+	class, _, err := c.classOf(params)
 	if err != nil {
 		return err
 	}
@@ -171,12 +233,19 @@ func (c *cloud) answer(asked, said protoreflect.Message) {
 		} {
 			set(response, field, value)
 		}
+		for _, each := range []string{"create", "delete", "list", "update"} {
+			mutable(response, "operations").List().Append(protoreflect.ValueOf(each))
+		}
+		mutable(response, "hotFields").List().Append(protoreflect.ValueOf("tags"))
 	case "create":
 		response = mutable(said, "createresponse").Message()
 		err = c.create(params, response)
 	case "delete":
 		response = mutable(said, "deleteresponse").Message()
-		delete(c.vms, text(params, "machineID"))
+		err = c.remove(params)
+	case "update":
+		response = mutable(said, "updateResponse").Message()
+		err = c.update(params)
 	case "list":
 		response = mutable(said, "listresponse").Message()
 		err = c.list(params, response)

@@ -11,7 +11,7 @@ import pytest
 
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec, stub
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import Code, DriverError, InvalidArgument
 from kubewright.driver.registry import Settings, load
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.testing.driver_conformance import Bench, DriverConformance
@@ -43,8 +43,8 @@ class GoBench:
 
     def __init__(self, folder: Path) -> None:
         self.grpc = load("grpc", Settings(SystemClock(), folder))
-        self.machine_class = class_request("small", provider="go", tags={"cluster": "c1"})
-        self.other_class = class_request("small", provider="go", tags={"cluster": "c2"})
+        self.machine_class = class_request("small", provider="go", tags={"kubernetes.io/cluster/c1": "1"})
+        self.other_class = class_request("small", provider="go", tags={"kubernetes.io/cluster/c2": "1"})
         self.broken_class: ClassRequest | None = class_request("broken", provider="go", bootSecond=3)
 
     async def driver(self) -> Driver:
@@ -103,6 +103,21 @@ class TestGo(DriverConformance):
             first = await driver.create(bench.machine_class.of(stub("m1", "ns", owner)))
             second = await driver.create(bench.machine_class.of(stub("m1", "ns", "another-owner")))
             assert first.provider_id == second.provider_id
+
+
+    async def test_tags_are_updated_and_those_by_which_vms_are_found_stay(self) -> None:
+        async with self.bench() as bench:
+            driver, spec = await bench.driver(), bench.machine_class.machine_class.provider_spec
+            assert isinstance(driver, GrpcDriver)
+            assert list(driver.hot_fields(bench.machine_class.machine_class)) == ["tags"]
+            made = await driver.create(bench.machine_class.of(stub("m1", "ns", "u")))
+            now = class_request("small", provider="go", tags={**spec["tags"], "team": "a"})
+            on_record = stub("m1", "ns", "u", provider_id=made.provider_id)
+            for last in (None, spec, now.machine_class.provider_spec):
+                await driver.update(now.of(on_record), last)
+            assert [each.provider_id for each in await driver.list(bench.machine_class)] == [made.provider_id]
+            with pytest.raises(InvalidArgument, match="VMs are found by those of cluster and role"):
+                await driver.update(bench.other_class.of(on_record), spec)
 
 
 def test_the_example_is_small_and_has_no_generated_code() -> None:

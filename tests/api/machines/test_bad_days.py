@@ -45,6 +45,7 @@ DAYS = {
     "flaky": JOINED,
     "stuck": JOINED,
     "lostdelete": JOINED,
+    "halfdone": JOINED,
     "slowboot": Day(Phase.PENDING, "VM created on cloud provider. Waiting for node registration"),
     "neverjoin": Day(Phase.FAILED, "failed to join the cluster in 2m0s.", warning="MachineFailed"),
     "dies": SICK,

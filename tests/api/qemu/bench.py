@@ -1,7 +1,8 @@
 """A folder of VMs for a test, with one image: a disk of 512 bytes that says a line and stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import driver as make
 from kubewright.providers.qemu.driver import TEND_SECONDS, WARM_SECONDS, QemuDriver
 from kubewright.providers.qemu.host import LINE, boot_sector
+from kubewright.testing.driver_conformance import Tagged
 from kubewright.testing.scenes import class_request
 
 from . import fake_programs
@@ -55,9 +57,25 @@ class QemuBench:
         self._options = {"images": str(self.images), "programs": programs, **options}
         self.clock = Ticks()
         self.made = self.another()
-        self.machine_class = self.class_of(tags={"vm": {"c": "1", "r": "1"}})
-        self.other_class = self.class_of(tags={"vm": {"c": "2"}})
+        self.machine_class = self.tagged({})
+        self.other_class = self.class_of(tags={"vm": {"kubernetes.io/cluster/two": "1"}})
         self.broken_class: ClassRequest | None = self.class_of(cpu=2)
+
+    def tagged(self, tags: Mapping[str, str], *, mandatory: bool = True) -> ClassRequest:
+        found_by = {"kubernetes.io/cluster/one": "1", "kubernetes.io/role/node": "1"} if mandatory else {}
+        return self.class_of(tags={"vm": {**found_by, **tags}, "network": tags, "disk": tags})
+
+    async def tags(self, provider_id: str) -> Tagged:
+        records = [json.loads((each / "vm.json").read_bytes()) for each in self.vm_folders]
+        (vm,) = [each for each in records if each["provider_id"] == provider_id]
+        return {each: vm[each] for each in ("tags", "network_tags", "disk_tags")}
+
+    async def put_tag(self, provider_id: str, key: str, value: str) -> None:
+        """By a class that has it, and is forgotten: none but the driver writes records."""
+        await self.made.update(self.tagged({key: value}).of(stub("", "ns", provider_id=provider_id)), None)
+
+    async def interrupt(self) -> bool:
+        return False
 
     def class_of(self, **spec: Any) -> ClassRequest:
         return class_request("tiny", provider="qemu", **{**SPEC, **spec})

@@ -24,7 +24,7 @@ from .bench import QemuBench, opened
 
 pytestmark = pytest.mark.looptime(False)
 SECONDS = 20
-TAGS, OTHER = {"tags": {"vm": {"c": "1"}}}, {"tags": {"vm": {"c": "2"}}}
+TAGS, OTHER = ({"tags": {"vm": {f"kubernetes.io/cluster/{each}": "1"}}} for each in ("one", "two"))
 
 
 @pytest.fixture
@@ -248,6 +248,25 @@ def test_what_is_left_of_a_record_is_not_what_a_user_called_a_tag(tags: str) -> 
     found = vms.unreadable(f"{before}{tags}{after}", "cut off")
     assert found == vms.Unreadable("cut off", "10.99.0.2", 7, "ns", "k.1")
     assert vms.unreadable(f"{before}{tags[:-1]}", "cut off") == vms.Unreadable("cut off", "", 7, "ns")
+    apart = f'{before}{{}}{after},"network_tags":{tags},"disk_tags":{tags}'
+    assert vms.unreadable(apart, "cut off") == found
+
+
+async def test_tags_that_were_updated_are_those_of_the_next_process_too(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    asked = bench.tagged({"team": "a"}).of(stub("m1", "ns", "uid-of-m1", provider_id=made.provider_id))
+    await bench.made.update(asked, {})
+    before = await bench.tags(made.provider_id)
+    driver = await bench.restarted()
+    await driver.update(asked, bench.tagged({"team": "a"}).machine_class.provider_spec)
+    assert await bench.tags(made.provider_id) == before
+    assert before["network_tags"] == before["disk_tags"] == {"team": "a"}
+    many = bench.tagged({f"more-{number}": "x" for number in range(62)})
+    with pytest.raises(InvalidArgument, match=r"tags.vm: VM m1-\w+ would have 65, and it has at most 64"):
+        await driver.update(many.of(asked.machine), None)
+    await driver.delete(asked)
+    with pytest.raises(NotFound):
+        await driver.update(asked, None)
 
 
 async def test_what_another_process_fetches_is_left_alone(bench: QemuBench) -> None:

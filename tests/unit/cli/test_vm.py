@@ -3,7 +3,9 @@
 import base64
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -414,7 +416,7 @@ def test_managevm_makes_nothing_by_a_switch_that_it_does_not_understand(
 
 def test_the_page_of_vm_has_every_switch_and_command(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "vm.md").read_text()
-    verbs = ("create", "initialize", "status", "list", "delete", "volumes")
+    verbs = ("create", "initialize", "update", "status", "list", "delete", "volumes")
     for verb in verbs:
         assert ends(main, "vm", verb, "--help") == 0
         assert f"| `vm {verb}" in page
@@ -460,6 +462,54 @@ def test_a_driver_that_does_not_offer_a_verb_says_so(
     write("pv.yaml", volume)
     assert ends(main, "vm", "volumes", "pv.yaml", "--driver", "qemu") == 1
     assert capsys.readouterr().err.startswith("kubewright: qemu: volume_ids: Unimplemented: ")
+
+
+def test_a_vm_is_updated_by_what_the_class_says_now_and_said_before(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = CLASS["providerSpec"]
+    before = {**CLASS, "providerSpec": {**spec, "tags": {"disk": {"old": "1"}, "vm": {}}}}
+    write("before.yaml", before)
+    write("class.yaml", before)
+    assert vm("create", "m1") == 0
+    now = {**spec, "tags": {"disk": {"new": "1"}, "vm": {}}, "zone": "sim-1b"}
+    write("class.yaml", {**CLASS, "providerSpec": now})
+    capsys.readouterr()
+    assert vm("update", "m1", "--dry-run", "--last-applied", "before.yaml") == 0
+    told = capsys.readouterr()
+    assert told.out == "would update VM of machine m1: tags.disk.new, tags.disk.old (--dry-run)\n"
+    assert told.err == "note: only another VM can have these: zone\n"
+    assert vm("update", "m1") == 0
+    assert capsys.readouterr().out == (
+        "updated VM of machine m1: tags, sourceDestCheck; what it had last is not known, so nothing is removed\n"
+    )
+    write("before.json", before["providerSpec"])
+    assert vm("update", "m1", "--last-applied", "before.json", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "machineName": "m1",
+        "providerID": "",
+        "hotFields": ["tags", "sourceDestCheck"],
+        "changed": ["tags.disk.new", "tags.disk.old"],
+        "fixed": ["zone"],
+        "dryRun": False,
+    }
+    with closing(sqlite3.connect(".kubewright/vm/cloud.db")) as file:
+        (made,) = file.execute("SELECT vm FROM vms").fetchone()
+    assert json.loads(made)["changed"]["tags"]["disk"] == {"new": "1"}
+
+
+def test_an_update_without_a_vm_or_of_a_file_that_is_none_says_so(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ([], ["--dry-run"]):
+        assert vm("update", "m1", *more) == 1
+        assert re.match(r"kubewright: sim: update of m1: NotFound: [^\n]*\n\Z", capsys.readouterr().err)
+    write("last.yaml", "[1]")
+    assert vm("update", "m1", "--last-applied", "last.yaml") == 2
+    assert "last.yaml: it is no object" in capsys.readouterr().err
+    write("last.yaml", {**CLASS, "kind": "Machine"})
+    assert vm("update", "m1", "--last-applied", "last.yaml") == 2
+    assert "last.yaml: kind: Machine is not MachineClass" in capsys.readouterr().err
 
 
 def test_a_vm_that_has_to_be_initialized_says_so_until_it_is(

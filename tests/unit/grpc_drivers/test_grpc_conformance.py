@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec, stub
-from kubewright.driver.errors import NotFound
+from kubewright.driver.contract import ClassRequest, Driver, Updates, VolumeSpec, stub
+from kubewright.driver.errors import InvalidArgument, NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc.client.drivers import DriverOffer
 from kubewright.providers.grpc.client.provider import Offer, Provider, ProviderOffer
@@ -87,6 +88,10 @@ class GrpcBench:
             "disk-7"
         ]
 
+    @property
+    def tags_of_disks(self) -> list[Mapping[str, str]]:
+        return [each.boot_disk.tags for each in self._cloud.cloud.vms.values()]
+
     async def close(self) -> None:
         await self.manager.close()
         await self._cloud.close()
@@ -144,6 +149,23 @@ async def test_three_functions_keep_the_contract() -> None:
         await driver.delete(request)
         with pytest.raises(NotFound):
             await driver.status(request)
+
+
+async def test_tags_are_updated_on_the_other_side() -> None:
+    async with opened(GrpcBench({})) as bench:
+        driver, spec = await bench.driver(), bench.machine_class.machine_class.provider_spec
+        made = await driver.create(bench.machine_class.of(stub("m1", "ns", "uid")))
+        assert isinstance(driver, Updates)
+        assert tuple(driver.hot_fields(bench.machine_class.machine_class)) == ("tags", "sourceDestCheck")
+        apart = {"vm": spec["tags"], "disk": {"backup": "daily"}}
+        now = class_request("small", tags=apart).of(stub("m1", "ns", "uid", provider_id=made.provider_id))
+        await driver.update(now, None)
+        assert bench.tags_of_disks == [{"backup": "daily"}]
+        await driver.update(replace(now, machine_class=bench.machine_class.machine_class), {"tags": apart})
+        assert bench.tags_of_disks == [{}]
+        await driver.update(now, {})
+        with pytest.raises(InvalidArgument, match=r"kubernetes\.io/role/node"):
+            await driver.update(replace(now, machine_class=class_request("small").machine_class), spec)
 
 
 @pytest.mark.parametrize("called", ["elsewhere", "externalDriver"])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec, stub
@@ -24,6 +25,7 @@ from kubewright.providers.grpc.messages import (
     ListedVm,
     Registration,
     Status,
+    Updated,
     VolumeIds,
     encode,
 )
@@ -43,6 +45,7 @@ WHOLE = Registration(
     ("create", "delete", "list", "status"),
     9,
 )
+UPDATES = structs.replace(WHOLE, operations=("create", "update"))
 CLASS = class_request("small", provider="")
 VM = Created(provider_id="aws:///eu/i-1", node_name="n1")
 
@@ -428,10 +431,57 @@ async def test_what_a_driver_does_not_know_is_not_asked_of_it(manager: Manager) 
         manager.driver.initialize(of()),
         manager.driver.validate(CLASS),
         manager.driver.size(CLASS),
+        manager.driver.update(of("m1", "p-1"), {}),
         manager.driver.volume_ids([VolumeSpec("pv", {})]),
     ):
         with pytest.raises(Unimplemented):
             await call
+    with pytest.raises(Unimplemented):
+        manager.driver.hot_fields(CLASS.machine_class)
+    assert driver.asked.empty()
+
+
+async def test_an_update_tells_what_was_applied_last_or_that_it_is_not_known(manager: Manager) -> None:
+    with pytest.raises(DriverError) as away:
+        manager.driver.hot_fields(CLASS.machine_class)
+    assert away.value.code is Code.Unavailable
+    driver = await dialled(manager, structs.replace(UPDATES, hot_fields=("tags", "sourceDestCheck")))
+    assert tuple(manager.driver.hot_fields(CLASS.machine_class)) == ("tags", "sourceDestCheck")
+    for last, text in ((None, ""), ({}, "{}"), ({"tags": {"a": "1"}}, '{"tags":{"a":"1"}}')):
+        call = asyncio.create_task(manager.driver.update(of("m1", "p-1"), last))
+        asked = await driver.asked.get()
+        assert asked.params is not None
+        assert (asked.operation_type, asked.params.machine_id) == ("update", "p-1")
+        assert asked.params.last_applied == text
+        await driver.say(asked, Updated())
+        assert await call is None
+
+
+async def test_an_update_that_is_answered_by_nothing_is_not_offered_and_one_that_failed_says_why(
+    manager: Manager,
+) -> None:
+    driver = await dialled(manager, UPDATES)
+    for response, code in (
+        (None, Code.Unimplemented),
+        (Updated("no", 14), Code.Unavailable),
+        (Deleted(), Code.Internal),
+    ):
+        call = asyncio.create_task(manager.driver.update(of("m1", "p-1"), {}))
+        await driver.say(await driver.asked.get(), response)
+        assert (await failing(call)).code is code
+
+
+async def test_updates_of_one_machine_are_one_after_the_other_and_no_two_changes_are_one(
+    manager: Manager,
+) -> None:
+    driver = await dialled(manager, UPDATES)
+    calls = [asyncio.create_task(manager.driver.update(of("m1", "p-1"), last)) for last in ({}, {}, {"a": 1})]
+    first = await driver.asked.get()
+    await asyncio.sleep(1)
+    assert driver.asked.empty(), "the third one waits, and the second is the first"
+    await driver.say(first, Updated())
+    await driver.say(await driver.asked.get(), Updated())
+    await asyncio.gather(*calls)
     assert driver.asked.empty()
 
 

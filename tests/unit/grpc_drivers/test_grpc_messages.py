@@ -28,6 +28,7 @@ from kubewright.providers.grpc.messages import (
     Registration,
     Sized,
     Status,
+    Updated,
     Validated,
     VolumeIds,
     decode,
@@ -51,11 +52,12 @@ VM = {
 }
 RESPONSES = st.one_of(
     st.none(),
-    st.builds(Registration, TEXT, TEXT, TEXT, TEXT, TEXTS, INT32),
+    st.builds(Registration, TEXT, TEXT, TEXT, TEXT, TEXTS, INT32, TEXTS),
     *(st.builds(kind, **VM) for kind in (Created, Initialized, Status)),
     st.builds(Deleted, last_known_state=TEXT, **FAILED),
     st.builds(Listed, vms=VMS, **FAILED),
     st.builds(VolumeIds, ids=TEXTS, **FAILED),
+    st.builds(Updated, **FAILED),
     st.builds(Validated, **FAILED),
     st.builds(Sized, data=TEXT, **FAILED),
 )
@@ -149,6 +151,7 @@ def test_the_proto_file_has_the_same_numbers_and_kinds() -> None:
         "listResp": messages.Listed,
         "vmResp": messages.Status,
         "volumeIdsResp": messages.VolumeIds,
+        "updateResp": messages.Updated,
         "validateResp": messages.Validated,
         "sizeResp": messages.Sized,
         "MachineClassMeta": messages.MachineClassMeta,

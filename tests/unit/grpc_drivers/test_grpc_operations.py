@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright.providers.grpc import operations
-from kubewright.providers.grpc.messages import Created, Deleted, DriverSide, Failure, Listed, Params
+from kubewright.providers.grpc.messages import Created, Deleted, DriverSide, Failure, Listed, Params, Updated
 from kubewright.providers.grpc.operations import (
     HUNG_SECONDS,
     KEPT_SECONDS,
@@ -126,6 +126,21 @@ def test_a_deletion_makes_a_kept_creation_void_and_one_that_waits_without_a_call
     answer(found, deletion, Deleted(), 4)
     found.leave(deletion, 4)
     assert ask(found, Kind.CREATE, now=5).state is State.QUEUED, "that VM is gone"
+
+
+def test_a_late_answer_to_an_update_is_not_kept_and_an_update_makes_nothing_void() -> None:
+    """It may be about a class that was another one meanwhile; to repeat it does no harm."""
+    found = Operations(in_flight=2)
+    update = ask(found, Kind.UPDATE)
+    found.leave(sent(found), 0)
+    answer(found, update, Updated())
+    assert ask(found, Kind.UPDATE) is not update
+    deletion = ask(found, Kind.DELETE, "m2")
+    sent(found)
+    found.leave(sent(found), 0)
+    answer(found, deletion, Deleted())
+    ask(found, Kind.UPDATE, "m2")
+    assert ask(found, Kind.DELETE, "m2") is deletion, "the VM is gone all the same"
 
 
 def test_a_list_is_shared_until_it_is_sent() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kubewright.cli.switches import path_of
 from kubewright.cli.vm.given import ForClass, ForDriver, gathered, vm_id
 
 vm = typer.Typer(
@@ -21,6 +22,15 @@ Name = Annotated[
     str, typer.Argument(help="Of the machine that the VM is for.", metavar="NAME", show_default=False)
 ]
 MachineId = Annotated[str | None, vm_id("--machine-id", "This VM, by its provider id, a machine's too.")]
+LastApplied = Annotated[
+    Path | None,
+    typer.Option(
+        "--last-applied",
+        help="The file of the class as the VM had it last, or of its providerSpec.",
+        metavar="FILE",
+        parser=path_of("--last-applied"),
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 DriverName = Annotated[
     str, typer.Option("--driver", help="An installed driver.", metavar="NAME", show_default=False)
@@ -54,6 +64,27 @@ def initialize(name: Name, *, given: ForClass, machine_id: MachineId = None) -> 
     from kubewright.cli.vm import command
 
     command.initialize(given.asked(name, machine_id))
+
+
+@vm.command()
+@gathered(ForClass)
+def update(
+    name: Name,
+    *,
+    given: ForClass,
+    last_applied: LastApplied = None,
+    machine_id: MachineId = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Change a VM while it runs: what of its class the driver can update, such as tags.
+
+    Without --last-applied nothing is taken off the VM, because what it had from its class is not known.
+    """
+    from kubewright.cli.vm import command
+    from kubewright.cli.vm.files import read_last_applied
+
+    last = None if last_applied is None else read_last_applied(last_applied)
+    command.update(given.asked(name, machine_id), last, dry_run=dry_run)
 
 
 @vm.command()

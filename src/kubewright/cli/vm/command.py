@@ -8,7 +8,7 @@ Called by    ``app``, ``managevm``.
 import asyncio
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -136,6 +136,37 @@ def initialize(asked: Asked) -> None:
         return replace(found, provider_id=found.provider_id or asked.provider_id)
 
     _print_vm(asked, _run(asked, "initialize", work, left="its VM may be initialized in part"))
+
+
+def update(asked: Asked, last: Mapping[str, Any] | None, *, dry_run: bool = False) -> None:
+    """Make the VM what its class says in the fields that the driver can change while it runs, and print which
+    these are; or only print it. Raises as ``create``; ``Failed``, too, if there is no VM.
+
+    Args:
+        asked: which VM, and the class as it is to be.
+        last: the providerSpec that was applied last; None: not known, and nothing is removed.
+        dry_run: change nothing.
+    """
+    _refuse_name(asked)
+
+    async def work(driver: GuardedDriver, clock: Clock) -> requests.Update:
+        fields = driver.hot_fields(asked.request.machine_class)
+        found = requests.update_of(asked.request.machine_class.provider_spec, last, fields)
+        if dry_run:
+            await _found(driver, clock, asked)
+            return found
+        patience = _patience(asked, During.COMPLETING)
+        await answered(lambda state: driver.update(asked.machine(state), last), clock, patience)
+        return found
+
+    left = "" if dry_run else "its VM may be updated in part; the same command again ends it"
+    found = _run(asked, "update", work, left=left)
+    if asked.output:
+        _print_json({"machineName": asked.name, "providerID": asked.provider_id, **found.shown(dry_run)})
+    else:
+        print("\n".join(found.lines(asked.vm, dry_run)))
+    if found.fixed:
+        note(f"only another VM can have these: {', '.join(found.fixed)}")
 
 
 def status(asked: Asked) -> None:

@@ -50,6 +50,19 @@ def read_class(path: Path, namespace: str) -> MachineClass:
     return structs.replace(found, metadata=_placed(path, found.metadata, namespace))
 
 
+def read_last_applied(path: Path) -> Mapping[str, Any]:
+    """The providerSpec that a VM had last: that of a MachineClass, or what the file has, as the annotation of
+    a Machine says it.
+
+    Raises:
+        Unusable: as ``read_class``.
+    """
+    tree = _only_object(path)
+    if "kind" in tree or "providerSpec" in tree:
+        return read_class(path, "default").provider_spec
+    return tree
+
+
 def read_secrets(paths: Iterable[Path], namespace: str) -> list[Secret]:
     """The Secret of each file; ``namespace`` as for ``read_class``.
 

@@ -19,6 +19,7 @@ from msgspec import structs
 from kubewright.api.core import Secret
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
 from kubewright.cli.switches import Unusable
+from kubewright.driver import hot
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, owner_tag, stub
 from kubewright.machines.machine.caches import class_seen, secret_keys
 from kubewright.machines.machine.userdata import filled, wants_token
@@ -158,6 +159,38 @@ def summary(request: MachineRequest, driver: str) -> dict[str, Any]:
         "userDataBytes": len(user_data),
         "bootstrapToken": "the placeholder stays: there is no cluster" if wants_token(user_data) else "",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an update is about: the ``hot`` fields of the driver, the paths that are ``changed`` in them since
+    the last one (None: not known), and those that differ and are ``fixed``."""
+
+    hot: tuple[str, ...]
+    changed: tuple[str, ...] | None
+    fixed: tuple[str, ...]
+
+    def shown(self, dry_run: bool) -> dict[str, Any]:
+        """As JSON."""
+        found = {"hotFields": self.hot, "changed": self.changed, "fixed": self.fixed}
+        return {**found, "dryRun": dry_run}
+
+    def lines(self, vm: str, dry_run: bool) -> list[str]:
+        """As text."""
+        what = ", ".join(self.hot if self.changed is None else self.changed) or "nothing"
+        known = "" if self.changed is not None else "; what it had last is not known, so nothing is removed"
+        if dry_run:
+            return [f"would update {vm}: {what}{known} (--dry-run)"]
+        return [f"updated {vm}: {what}{known}"]
+
+
+def update_of(wanted: Mapping[str, Any], last: Mapping[str, Any] | None, fields: Sequence[str]) -> Update:
+    """What the update of a providerSpec is about."""
+    if last is None:
+        return Update(tuple(fields), None, ())
+    paths = hot.differences(last, wanted)
+    fixed = hot.fixed(paths, fields)
+    return Update(tuple(fields), tuple(each for each in paths if each not in fixed), fixed)
 
 
 def shown(vm: Instance) -> dict[str, Any]:

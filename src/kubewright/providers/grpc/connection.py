@@ -59,7 +59,7 @@ MOST_IN_FLIGHT = 100
 LARGE_BYTES = 64 << 10
 """Messages above this are read in a thread: 4 MiB take seconds, and the loop has a Lease to renew."""
 NAME_CHARS = 253
-MOST_OPERATIONS = 64
+MOST_OPERATIONS = MOST_HOT_FIELDS = 64
 
 
 class Why(Enum):
@@ -284,11 +284,13 @@ def _problem(given: Registration) -> str:
     """What is wrong with a registration; empty if nothing is. Pure."""
     if not given.kind:
         return "the registration names no kind of classes"
-    texts = (given.name, given.group, given.kind, given.version, *given.operations)
+    texts = (given.name, given.group, given.kind, given.version, *given.operations, *given.hot_fields)
     if any(len(each) > NAME_CHARS or not each.isprintable() for each in texts):
         return "a name in the registration is too long, or is not printable"
     if len(given.operations) > MOST_OPERATIONS:
         return f"the registration names {len(given.operations)} operations; the most is {MOST_OPERATIONS}"
+    if len(given.hot_fields) > MOST_HOT_FIELDS:
+        return f"the registration names {len(given.hot_fields)} hotFields; the most is {MOST_HOT_FIELDS}"
     if given.in_flight < 0:
         return f"the registration's inFlight is {given.in_flight}"
     return ""

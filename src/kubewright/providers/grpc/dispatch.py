@@ -15,9 +15,10 @@ Source       seed 004 §2.2; mcm.md §11.
 Called by    the controllers through ``driver.guard``; ``server`` for streams and contents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import structlog
@@ -70,6 +71,7 @@ VERBS = {
     Kind.VOLUME_IDS: Verb.VOLUME_IDS,
     Kind.VALIDATE: Verb.VALIDATE,
     Kind.SIZE: Verb.SIZE,
+    Kind.UPDATE: Verb.UPDATE,
 }
 
 Key = tuple[str, str, str]
@@ -202,6 +204,24 @@ class GrpcDriver:
         answer = await self._about_class(Kind.SIZE, request)
         assert isinstance(answer, Sized)
         return answers.size_of(answer.data, f"size of {request.machine_class.metadata.name}")
+
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        """As the driver of the class has said when it registered (``contract.Updates``)."""
+        found = self._driver_of(ClassRequest(machine_class))
+        if not found.knows(Kind.UPDATE):
+            raise Unimplemented(f"{found.name} does not offer {Kind.UPDATE.value}")
+        return found.registration.hot_fields
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """As ``contract.Updates``, where the driver offers it. Two callers share one operation only if both
+        want the same change."""
+        driver = self._driver_of(request)
+        params = self._params(driver, request, request.provider_id)
+        last = "" if last_applied is None else msgspec.json.encode(last_applied).decode()
+        params = msgspec.structs.replace(params, last_applied=last)
+        revision = str(params.machine_class.revision if params.machine_class else 0)
+        subject = (request.namespace, request.name, request.owner_uid, request.provider_id, revision, last)
+        await self._asked(driver, Kind.UPDATE, subject, params)
 
     def provider_of(self, machine_class: MachineClass) -> str:
         """The driver that a class has now, or none of them (``contract.Several``)."""

@@ -84,6 +84,7 @@ class Registration(Message, frozen=True):
     version: str = ""
     operations: tuple[str, ...] = ()
     in_flight: int = 0
+    hot_fields: tuple[str, ...] = ()
     FIELDS = (
         Field(1, "name", str),
         Field(2, "group", str),
@@ -91,6 +92,7 @@ class Registration(Message, frozen=True):
         Field(4, "version", str),
         Field(5, "operations", str, many=True),
         Field(6, "in_flight", int),
+        Field(7, "hot_fields", str, many=True),
     )
 
 
@@ -186,6 +188,12 @@ class VolumeIds(Failure, frozen=True):
     FIELDS = (Field(1, "ids", str, many=True), Field(2, "error", str), Field(3, "error_code", int))
 
 
+class Updated(Failure, frozen=True):
+    """``updateResp``."""
+
+    FIELDS = (Field(1, "error", str), Field(2, "error_code", int))
+
+
 class Validated(Failure, frozen=True):
     """``validateResp``."""
 
@@ -215,6 +223,7 @@ class DriverSide(Message, frozen=True):
         Field(7, "response", Initialized),
         Field(8, "response", Status),
         Field(9, "response", VolumeIds),
+        Field(10, "response", Updated),
         Field(11, "response", Validated),
         Field(12, "response", Sized),
     )
@@ -230,6 +239,7 @@ class Params(Message, frozen=True):
     last_known_state: str = ""
     machine: str = ""
     volumes: str = ""
+    last_applied: str = ""
     data_format: str = ""
     version: str = ""
     FIELDS = (
@@ -240,6 +250,7 @@ class Params(Message, frozen=True):
         Field(6, "last_known_state", str),
         Field(7, "machine", str),
         Field(8, "volumes", str),
+        Field(9, "last_applied", str),
         Field(10, "data_format", str),
         Field(11, "version", str),
     )

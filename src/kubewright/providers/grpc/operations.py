@@ -31,6 +31,7 @@ from kubewright.providers.grpc.messages import (
     Params,
     Sized,
     Status,
+    Updated,
     Validated,
     VolumeIds,
 )
@@ -60,12 +61,16 @@ class Kind(Enum):
     VOLUME_IDS = "volumeids"
     VALIDATE = "validate"
     SIZE = "size"
+    UPDATE = "update"
 
 
 REGISTER, UNREGISTER = "register", "unregister"
 FIRST_GENERATION = (Kind.CREATE, Kind.DELETE, Kind.LIST)
 """What a driver knows that does not say what it knows."""
-CHANGES = (Kind.CREATE, Kind.INITIALIZE, Kind.DELETE)
+KEEPS = (Kind.CREATE, Kind.INITIALIZE, Kind.DELETE)
+"""Operations whose late answers are kept: a VM is there from then on, or gone."""
+CHANGES = (*KEEPS, Kind.UPDATE)
+"""An update is repeated after a late answer: its class may have been another one meanwhile."""
 ANSWERS: dict[Kind, type[Failure]] = {
     Kind.CREATE: Created,
     Kind.INITIALIZE: Initialized,
@@ -75,6 +80,7 @@ ANSWERS: dict[Kind, type[Failure]] = {
     Kind.VOLUME_IDS: VolumeIds,
     Kind.VALIDATE: Validated,
     Kind.SIZE: Sized,
+    Kind.UPDATE: Updated,
 }
 
 Subject = tuple[str, ...]
@@ -152,7 +158,7 @@ class Operations:
             QueueFull: too many wait.
         """
         self._forget(now)
-        if kind in CHANGES:
+        if kind in KEEPS:
             self._make_void(kind, subject)
         found = self._kept.pop((kind, subject), None) or self._shared(kind, subject)
         if found is None:
@@ -182,7 +188,7 @@ class Operations:
             return None
         found = next((each for each in ready if not each.changes), ready[0])
         self._queue.remove(found)
-        if found.changes:  # an answer may have come and been kept since it was asked for
+        if found.kind in KEEPS:  # an answer may have come and been kept since it was asked for
             self._make_void(found.kind, found.subject)
         found.id, found.state, found.since = self._new_id(), State.SENT, now
         self._sent[found.id] = found
@@ -204,7 +210,7 @@ class Operations:
             operation.answer = message.response
         else:
             operation.wrong = f"the response {type(message.response).__name__}"
-        if not operation.callers and operation.changes and self._succeeded(operation):
+        if not operation.callers and operation.kind in KEEPS and self._succeeded(operation):
             self._kept[operation.kind, operation.subject] = operation
         return operation
 

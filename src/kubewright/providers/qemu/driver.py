@@ -23,15 +23,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 from msgspec import structs
 
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
+from kubewright.driver import tags
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
+from kubewright.driver.tags import Tags
 from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
@@ -39,11 +42,22 @@ from kubewright.providers.qemu.command import Guest, Host
 from kubewright.providers.qemu.endpoints import PORT, Balancers, Known
 from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
-from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
-from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, may_be_of, new_id, provider_id
+from kubewright.providers.qemu.spec import MIB, MOST_TAGS, SCHEME, Options, QemuSpec, parse_spec
+from kubewright.providers.qemu.vms import (
+    RECORD,
+    STARTS,
+    Running,
+    Vm,
+    Vms,
+    Wanted,
+    may_be_of,
+    new_id,
+    provider_id,
+)
 from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
+HOT_FIELDS = (tags.FIELD,)
 TEND_SECONDS, WARM_SECONDS, QUIET_SECONDS = 10.0, 1.0, 120.0
 """How often VMs are looked after, and those that wait; and since when no VM was made for a machine when a
 further one boots that is to wait."""
@@ -128,15 +142,28 @@ class QemuDriver:
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         await self._open()
-        meta, tags = request.machine_class.metadata, _tags_of(request)
+        meta, found_by = request.machine_class.metadata, _tags_of(request)
         for broken in self._vms.unreadable.values():
             if broken.may_be_in(meta.namespace):
                 raise broken.error()
         return [
             _instance(each)
             for each in self._vms.all.values()
-            if each.vm.namespace == meta.namespace and _carries(each.vm, tags, meta.name)
+            if each.vm.namespace == meta.namespace and _carries(each.vm, found_by, meta.name)
         ]
+
+    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
+        """What ``update`` applies (``contract.Updates``)."""
+        return HOT_FIELDS
+
+    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
+        """The tags on record of a VM (``contract.Updates``)."""
+        await self._open()
+        spec, found = _spec(request), await self._found(request)
+        wanted = Tags(vm=spec.tags.vm, network=spec.tags.network, disk=spec.tags.disk)
+        last = tags.last_applied_tags(last_applied, ())
+        # A record is written to its end when the caller gives up: what is in memory is what is in the file.
+        await asyncio.shield(asyncio.create_task(_retagged(found, last, wanted)))
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         raise Unimplemented("no persistent volumes are attached to VMs of qemu")
@@ -355,6 +382,8 @@ class QemuDriver:
             class_name=request.machine_class.metadata.name,
             memory=spec.memory_bytes,
             tags=spec.tags.vm,
+            network_tags=spec.tags.network,
+            disk_tags=spec.tags.disk,
             made=self._clock.now().timestamp(),
             argv=command.argv(spec, host, guest, boot),
             accelerator=host.accelerator,
@@ -473,11 +502,42 @@ def _spec_of(request: ClassRequest) -> QemuSpec:
     return parse_spec(found.provider_spec)
 
 
+async def _retagged(running: Running, last: Tags | None, wanted: Tags) -> None:
+    """Write into the record of a VM what its class says of tags now, all of it at once.
+
+    Raises:
+        DriverError: InvalidArgument for tags that a VM cannot have; its record cannot be written.
+    """
+    async with running.writing:
+        vm = running.vm
+        has = {tags.VM: vm.tags, tags.NETWORK: vm.network_tags, tags.DISK: vm.disk_tags}
+        what = tags.changes(last, wanted, {each: (each, found) for each, found in has.items()})
+        if not what:
+            return
+        after = {**has, **{each: tags.changed(has[each], done) for each, done in what.items()}}
+        for each, found in after.items():
+            if len(found) > MOST_TAGS:
+                text = f"tags.{each}: VM {vm.id} would have {len(found)}, and it has at most {MOST_TAGS}"
+                raise InvalidArgument(f"providerSpec: {text}")
+        vm = structs.replace(
+            vm, tags=after[tags.VM], network_tags=after[tags.NETWORK], disk_tags=after[tags.DISK]
+        )
+        content = msgspec.json.encode(vm)
+        try:
+            await asyncio.to_thread(record.replace_file, running.folder / RECORD, content)
+        except FileNotFoundError:
+            raise NotFound(f"VM {vm.id} is gone") from None
+        except OSError as error:
+            text = f"the record of VM {vm.id} cannot be written: {error.strerror}"
+            raise DriverError.of(Code.Unavailable, text) from None
+        running.vm = vm
+
+
 def _tags_of(request: ClassRequest) -> Mapping[str, str]:
     """The tags by which VMs are listed. What a cluster says of all its machines may have no image."""
     found = request.machine_class
     named = {"image": "any", **found.provider_spec}
-    return _spec_of(ClassRequest(structs.replace(found, provider_spec=named))).tags.vm
+    return tags.found_by(_spec_of(ClassRequest(structs.replace(found, provider_spec=named))).tags.vm)
 
 
 def _owner(request: MachineRequest) -> Owner:
@@ -489,9 +549,9 @@ def _most_memory(spec: QemuSpec) -> int:
     return spec.memory_bytes + command.OVERHEAD["tcg"]
 
 
-def _carries(vm: Vm, tags: Mapping[str, str], class_name: str) -> bool:
-    """Whether a VM carries all tags of the class; without tags, whether it was made for it."""
-    return tags.items() <= vm.tags.items() if tags else vm.class_name == class_name
+def _carries(vm: Vm, found_by: Mapping[str, str], class_name: str) -> bool:
+    """Whether a VM carries the tags by which a class is found; without tags, whether it was made for it."""
+    return found_by.items() <= vm.tags.items() if found_by else vm.class_name == class_name
 
 
 def _instance(running: Running) -> Instance:

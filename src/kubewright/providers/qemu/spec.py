@@ -39,7 +39,8 @@ PREFIX = r"https?://([^/?#@]+/([^?#]*/)?)?"
 Architecture = Literal["amd64", "arm64"]
 Accelerator = Literal["auto", "kvm", "tcg"]
 Text = Annotated[str, Meta(max_length=256)]
-TagMap = Annotated[Mapping[Text, Text], Meta(max_length=64)]
+MOST_TAGS = 64
+TagMap = Annotated[Mapping[Text, Text], Meta(max_length=MOST_TAGS)]
 
 MACHINES: Mapping[str, Architecture] = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -27,7 +27,7 @@ import shutil
 import signal
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,8 +59,8 @@ that was told to stand still."""
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
 
-TAGS = re.compile(r'"tags":\s*\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*(\}|\Z)')
-"""The part of a record whose names are a user's."""
+TAGS = re.compile(r'"(?:network_|disk_)?tags":\s*\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*(\}|\Z)')
+"""The parts of a record whose names are a user's."""
 
 log = structlog.get_logger(__name__)
 
@@ -86,12 +86,14 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     control_plane_of: str = ""
     woken: bool = False
+    network_tags: Mapping[str, str] = {}
+    disk_tags: Mapping[str, str] = {}
 
 
 @dataclass
 class Running:
     """A VM and its process. ``ended``: why it has none, a clause; empty while it runs; ``going``: it is to be
-    removed, so nothing is to connect to it any more."""
+    removed, so nothing is to connect to it any more; ``writing``: who has it may write its record."""
 
     vm: Vm
     folder: Path
@@ -100,6 +102,7 @@ class Running:
     going: bool = False
     watch: asyncio.Task[None] | None = None
     removal: asyncio.Task[None] | None = None
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)

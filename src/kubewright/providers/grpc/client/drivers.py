@@ -4,11 +4,13 @@ Theory.      What the manager sends with an operation, and what is fetched by it
              that the driver would have got in the manager's process; its answer goes back whole. So the
              driver need not know where it runs. It is behind a guard of its own (``driver.guard``): a call
              that hangs ends here, and what is no error of the vocabulary becomes one.
-Invariants.  Only what the driver offers is registered.
+Invariants.  Only what the driver offers is registered. Its hot fields are those of a class that says nothing
+             but its provider: they are told once, for all classes.
 Called by    ``serving``; ``cli.driver.serve``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -22,6 +24,7 @@ from kubewright.driver.contract import (
     Driver,
     MachineRequest,
     Sizes,
+    Updates,
     Validates,
     VolumeSpec,
     stub,
@@ -49,6 +52,7 @@ from kubewright.providers.grpc.messages import (
     SecretMeta,
     Sized,
     Status,
+    Updated,
     Validated,
     VolumeIds,
 )
@@ -70,9 +74,16 @@ class DriverOffer:
     ) -> None:
         self._own = own
         self._driver = GuardedDriver(driver, clock)
-        beyond = {Kind.VALIDATE: isinstance(driver, Validates), Kind.SIZE: isinstance(driver, Sizes)}
+        beyond = {
+            Kind.VALIDATE: isinstance(driver, Validates),
+            Kind.SIZE: isinstance(driver, Sizes),
+            Kind.UPDATE: isinstance(driver, Updates),
+        }
         names = tuple(each.value for each in (*ALWAYS, *(kind for kind, offers in beyond.items() if offers)))
-        self.registration = Registration(name, GROUP, CLASS_KIND, VERSION, names, in_flight)
+        hot = (
+            tuple(self._driver.hot_fields(MachineClass(provider=own or name))) if beyond[Kind.UPDATE] else ()
+        )
+        self.registration = Registration(name, GROUP, CLASS_KIND, VERSION, names, in_flight, hot)
         self._answers: Mapping[Kind, Answer] = {
             Kind.CREATE: self._create,
             Kind.INITIALIZE: self._initialize,
@@ -82,6 +93,7 @@ class DriverOffer:
             Kind.VOLUME_IDS: self._volume_ids,
             Kind.VALIDATE: self._validate,
             Kind.SIZE: self._size,
+            Kind.UPDATE: self._update,
         }
 
     async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
@@ -127,6 +139,16 @@ class DriverOffer:
     async def _size(self, params: Params, data: DataProvider) -> Failure:
         size = await self._driver.size(await self._class_request(params, data))
         return Sized(data=msgspec.json.encode(size).decode())
+
+    async def _update(self, params: Params, data: DataProvider) -> Failure:
+        last = None
+        if params.last_applied:
+            try:
+                last = msgspec.json.decode(params.last_applied.encode(), type=dict[str, Any])
+            except msgspec.DecodeError as error:
+                raise InvalidArgument(f"lastAppliedProviderSpec cannot be read: {error}") from None
+        await self._driver.update(await self._request(params, data), last)
+        return Updated()
 
     async def _request(self, params: Params, data: DataProvider) -> MachineRequest:
         of_class = await self._class_request(params, data)
