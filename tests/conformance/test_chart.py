@@ -27,6 +27,7 @@ SAME: Mapping[str, tuple[list[str], tuple[str, ...]]] = {
     "beside MCM, the half with machines": (["beside-mcm/machines"], (*DRIVER, "--set", "half=machines")),
     "clusters as well": (["clusters"], (*DRIVER, "--set", "clusters.enabled=true")),
     "a network policy": (["network-policy"], (*DRIVER, "--set", "networkPolicy.enabled=true")),
+    "flow control": (["flow-control"], (*DRIVER, "--set", "flowControl.enabled=true")),
     "monitoring": (
         ["monitoring"],
         (
