@@ -28,6 +28,7 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 AS_THEY_ARE = (
     "pod-disruption-budget.yaml",
     "network-policy/network-policy.yaml",
+    "flow-control/flow-control.yaml",
     "monitoring/pod-monitor.yaml",
     "monitoring/dashboard.json",
 )

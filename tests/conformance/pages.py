@@ -1,14 +1,20 @@
-"""The console blocks of a how-to page, typed into a shell by a test, so that each line of the page is tried.
+"""The console blocks of a page, typed into shells by a test, so that each line of the page is tried.
 
-Called by ``test_from_mcm`` and ``test_installing``.
+Called by ``test_from_mcm``, ``test_installing``, ``test_driver_pages`` and ``test_tutorial``.
 """
 
 import asyncio
 import re
 import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 SECONDS = 60.0
+OURS = Path(sys.executable).parent
+SERVES = re.compile(r"kubewright (up|run) ")
+"""Lines that run until Ctrl-C: in the page a terminal each."""
 LATER = re.compile(r"\w+=\S+$|\w+\(\) \{.*\}$")
 """Lines that later blocks need: variables and functions."""
 
@@ -54,3 +60,58 @@ class Shell:
             timeout=SECONDS,
             check=False,
         )
+
+
+class Terminals:
+    """A folder with our virtual environment and kubectl, and all that was started in it."""
+
+    def __init__(self, folder: Path, kubectl: Path) -> None:
+        self.folder = folder
+        (folder / ".venv").symlink_to(OURS.parent)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "kubectl").symlink_to(kubectl)
+        self._environ = {
+            "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "KUBECONFIG": str(folder / "dev" / "kubeconfig"),
+            "PYTHONPATH": str(folder / "installed"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._running: list[asyncio.subprocess.Process] = []
+
+    async def types(self, line: str) -> str:
+        """What a line prints; it must succeed. One that serves is left running once it has said something."""
+        line = line.replace(
+            "pip install --editable",
+            "python -m pip install -q --no-index --no-deps --no-build-isolation --target installed",
+        )  # our environment is not the test's to change
+        pipe = subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", f"exec {line}" if SERVES.search(line) else line),
+            cwd=self.folder,
+            env=self._environ,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        if SERVES.search(line):
+            self._running.append(process)
+            return (await process.stdout.readline()).decode()
+        out, _ = await process.communicate()
+        assert process.returncode == 0, f"{line}\n{out.decode()}"
+        return out.decode()
+
+    async def close(self) -> None:
+        for process in reversed(self._running):
+            with suppress(ProcessLookupError):  # a line of the page has ended it
+                process.terminate()
+            await process.communicate()
+
+
+@asynccontextmanager
+async def terminals(folder: Path, kubectl: Path) -> AsyncIterator[Terminals]:
+    found = Terminals(folder, kubectl)
+    try:
+        yield found
+    finally:
+        await found.close()

@@ -32,6 +32,7 @@ SAME: Mapping[str, tuple[list[str], tuple[str, ...]]] = {
         (*DRIVER, "--set", "clusters.enabled=true,reserves.enabled=true"),
     ),
     "a network policy": (["network-policy"], (*DRIVER, "--set", "networkPolicy.enabled=true")),
+    "flow control": (["flow-control"], (*DRIVER, "--set", "flowControl.enabled=true")),
     "monitoring": (
         ["monitoring"],
         (

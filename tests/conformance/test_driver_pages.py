@@ -2,15 +2,11 @@
 
 import asyncio
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.conformance.pages import blocks
+from tests.conformance.pages import blocks, terminals
 
 from kubewright.testing.kubectl import NoKubectl, find_kubectl
 
@@ -29,11 +25,7 @@ spec:
     metadata: {labels: {role: machine-controller-manager}}
     spec: {containers: [{name: mcm, image: "mcm:0.62.0"}]}
 """
-OURS = Path(sys.executable).parent
 IGNORED = r"{.metadata.annotations.dependency-watchdog\.gardener\.cloud/ignore-scaling}"
-SERVES = re.compile(r"kubewright (up|run) ")
-"""Lines that run until Ctrl-C: in the page a terminal each."""
-
 pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False)]
 
 
@@ -43,60 +35,6 @@ def kubectl() -> Path:
         return find_kubectl()
     except NoKubectl as error:
         pytest.skip(str(error))
-
-
-class Terminals:
-    """A folder with our virtual environment and kubectl, and all that was started in it."""
-
-    def __init__(self, folder: Path, kubectl: Path) -> None:
-        self.folder = folder
-        (folder / ".venv").symlink_to(OURS.parent)
-        (folder / "bin").mkdir()
-        (folder / "bin" / "kubectl").symlink_to(kubectl)
-        self._environ = {
-            "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
-            "HOME": str(folder),
-            "KUBECONFIG": str(folder / "dev" / "kubeconfig"),
-            "PYTHONPATH": str(folder / "installed"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        self._running: list[asyncio.subprocess.Process] = []
-
-    async def types(self, line: str) -> str:
-        """What a line prints; it must succeed. One that serves is left running once it has said something."""
-        line = line.replace(
-            "pip install --editable",
-            "python -m pip install -q --no-index --no-deps --no-build-isolation --target installed",
-        )  # our environment is not the test's to change
-        pipe = subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-c", f"exec {line}" if SERVES.search(line) else line),
-            cwd=self.folder,
-            env=self._environ,
-            stdout=pipe,
-            stderr=subprocess.STDOUT,
-        )
-        assert process.stdout is not None
-        if SERVES.search(line):
-            self._running.append(process)
-            return (await process.stdout.readline()).decode()
-        out, _ = await process.communicate()
-        assert process.returncode == 0, f"{line}\n{out.decode()}"
-        return out.decode()
-
-    async def close(self) -> None:
-        for process in reversed(self._running):
-            process.terminate()
-            await process.communicate()
-
-
-@asynccontextmanager
-async def terminals(folder: Path, kubectl: Path) -> AsyncIterator[Terminals]:
-    found = Terminals(folder, kubectl)
-    try:
-        yield found
-    finally:
-        await found.close()
 
 
 @pytest.mark.timeout(240)

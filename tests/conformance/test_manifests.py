@@ -24,7 +24,7 @@ from kubewright.testing.kubectl import Kubectl
 pytestmark = pytest.mark.kubectl
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples" / "step-by-step").glob("*.yaml")])
 HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
 SHARDS = ROOT / "docs" / "how-to" / "divide-machines-among-processes.md"
 MACHINES = {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"}

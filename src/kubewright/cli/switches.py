@@ -358,7 +358,7 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 
 
 def controllers(worlds: str, *, clusters: bool = True) -> tuple[str, ...]:
-    """The names of the worlds in ``--worlds``, that stand for their controllers; else that of ``machines``.
+    """The names of the worlds in ``--worlds``, which stand for controllers; or of machines alone.
 
     Raises:
         InvalidInput: there is no world of a name, or one reads objects of another that is not named.

@@ -1,9 +1,12 @@
 """Drivers that dial a manager over real sockets: Unix, TLS and plain, with grpcio at both ends."""
 
 import asyncio
+import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -105,6 +108,49 @@ async def test_a_vm_is_made_and_deleted_through_a_unix_socket_that_is_ours_alone
             await driver.delete(request)
             assert await driver.list(class_request("small")) == []
     assert not path.exists()
+
+
+OPEN = """
+import os, socket, sys
+if len(sys.argv) > 2:
+    os.setgroups([])
+    os.setgid(int(sys.argv[2]))
+    os.setuid(int(sys.argv[2]))
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+"""
+
+
+async def opened(path: Path, *user: str) -> str:
+    """What a process says that connects to a socket, as another user if one is given; empty if it can."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-c", OPEN, str(path), *user), stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await program.communicate()
+    lines = [
+        line for line in said.decode().splitlines() if "fork_posix" not in line
+    ]  # gRPC's, of our own fork
+    return lines[-1] if lines else ""
+
+
+@pytest.fixture
+def volume() -> Iterator[Path]:
+    """A folder that is open to all, as an emptyDir is; pytest's own are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder)
+        found.chmod(0o777)
+        yield found
+
+
+async def test_no_other_user_of_a_pod_can_open_the_socket_in_their_common_volume(volume: Path) -> None:
+    path = volume / "grpc" / "drivers.sock"
+    async with leading(volume):
+        assert await opened(path) == ""
+        if os.getuid() == 0:
+            assert await opened(path, "65533") == "PermissionError: [Errno 13] Permission denied"
+            path.parent.chmod(0o777)
+            assert "PermissionError" in await opened(path, "65533"), "the socket's own rights"
+            path.chmod(0o666)
+            assert await opened(path, "65533") == "", "it was the rights and nothing else"
 
 
 async def test_a_driver_that_went_is_missed_and_welcome_again(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Strings, defaults and rules of the machine API."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 
 from kubewright.api.machine import names
 from kubewright.api.machine.defaults import with_defaults
@@ -28,6 +31,20 @@ def deployment(**spec):
 
 def messages(errors):
     return [str(error) for error in errors]
+
+
+SAMPLES = Path(__file__).parents[3] / "examples" / "step-by-step"
+
+
+def test_what_stands_in_comments_of_a_sample_is_valid():
+    text = (SAMPLES / "machine-deployment.yaml").read_text()
+    for paused, rollback in ((True, False), (False, True), (True, True)):
+        shown = re.sub(r"# (?=paused:)", "", text) if paused else text
+        shown = re.sub(r"# (?=rollbackTo:|  revision:)", "", shown) if rollback else shown
+        found = MACHINE_DEPLOYMENT.from_plain(yaml.safe_load(shown))
+        assert messages(validate_deployment(found)) == []
+        assert found.spec.paused == paused
+        assert (found.spec.rollback_to is not None) == rollback
 
 
 class TestNames:

@@ -30,6 +30,12 @@ def typed(*words: str) -> int:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
+        pytest.param(
+            ["up", "--worlds", "machines", "--no-clusters"],
+            1,
+            "--worlds and --no-clusters choose the same twice",
+            id="worlds chosen twice",
+        ),
         pytest.param(["completion", "tcsh"], 2, "'tcsh' is not one of", id="an unknown shell"),
         pytest.param(
             ["down", "--timeout", "soon"], 1, "'soon' is not a duration", id="a duration that is not valid"
