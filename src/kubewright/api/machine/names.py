@@ -56,6 +56,10 @@ LAST_NUMBER_ANNOTATION = "kubewright.dev/last-number"
 MAX_REPLACEMENTS_ANNOTATION = "kubewright.dev/max-replacements"
 """On a MachineDeployment, ours, and copied onto its sets: how many of its machines may be replaced for bad
 health at the same time, a number or a percentage."""
+MIGRATED_ANNOTATION = "machine.sapcloud.io/migrated"
+"""On a class of an old kind: there is a MachineClass in its place (MCM's words, seed 004 §11)."""
+MIGRATED_FROM_ANNOTATION = "kubewright.dev/migrated-from"
+"""On a MachineClass, ours: the kind of the old class of the same name that it was made of."""
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
 SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -278,6 +282,9 @@ class EventReason(StrEnum):
     UPDATED_IN_PLACE = "UpdatedInPlace"
     FAILED_IN_PLACE_UPDATE = "FailedInPlaceUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
+    MIGRATED = "Migrated"
+    """A MachineClass was made of a class of an old kind."""
+    FAILED_MIGRATION = "FailedMigration"
 
 
 SETS_LEASE = "machine-controller-manager"

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.driver.answers import of_old_class
+from kubewright.driver.contract import (
+    ClassRequest,
+    Instance,
+    MachineRequest,
+    OldClass,
+    Size,
+    VolumeSpec,
+    stub,
+)
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.boot.boots import Boots
@@ -24,7 +34,11 @@ from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import SimSpec, parse_spec, refuse_impossible_node
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
+from kubewright.wire.gvk import Resource
 from kubewright.wire.naming import machine_name_problem
+
+OLD_KIND = Resource("machine.sapcloud.io", "v1alpha1", "simmachineclasses", "SimMachineClass")
+"""The kind of class that the simulated cloud might have had before MachineClass."""
 
 
 class SimDriver:
@@ -66,6 +80,16 @@ class SimDriver:
         """Refuse a class by which no VM can be made (``contract.Validates``)."""
         wanted = _vm_request(request.of(stub("", request.machine_class.metadata.namespace)))
         refuse_impossible_node(wanted.spec)
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """So that migrations can be tried (``contract.Migrates``)."""
+        return (OLD_KIND,)
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """A class by which VMs can be made (``contract.Migrates``)."""
+        made = of_old_class(old, SCHEME)
+        refuse_impossible_node(parse_spec(made.provider_spec))
+        return made
 
     async def run(self, cluster: Informers) -> None:
         """Run the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""
