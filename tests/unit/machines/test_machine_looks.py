@@ -314,3 +314,6 @@ class Volumes:
 
     async def volume_ids(self, volumes: Any) -> Any:
         return volumes
+
+    def migrated_kinds(self) -> Any:
+        return ()
