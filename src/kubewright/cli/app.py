@@ -82,7 +82,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
         Options(
             controllers=switches.controllers(worlds, clusters=not no_clusters),
             driver=driver,
-            driver_options=switches.pairs(driver_option or ()),
+            driver_options=switches.driver_options(driver_option or (), driver),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
             processes=switches.processes(programs, addresses, user, users, shared=share_user),

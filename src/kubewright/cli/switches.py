@@ -3,7 +3,8 @@
 Called by    ``app``, which must stay quick to import.
 """
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -355,6 +356,34 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
             raise InvalidInput(f"--driver-option {name} is given twice")
         found[name] = value
     return found
+
+
+def driver_options(
+    words: Iterable[str], driver: str, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The options of a driver: those of the command line, and below them those of variables ``MC_...``.
+
+    Raises:
+        InvalidInput: as ``pairs``; two variables give one option, or the driver cannot be loaded.
+    """
+    typed, environ = pairs(words), os.environ if environ is None else environ
+    if not driver or not any(each.startswith("MC_") for each in environ):
+        return typed
+    import structlog
+
+    from kubewright.compose.options import DATA_DIR as FOLDER
+    from kubewright.driver import registry
+
+    said = registry.options_of(driver)
+    given, unknown = registry.from_environment(environ, None if said is None else {*said, FOLDER})
+    log = structlog.get_logger("kubewright.cli")
+    for each in unknown:
+        log.warning(
+            "this variable has no effect: the driver has no such option", variable=each, driver=driver
+        )
+    if given:
+        log.info("options of the driver from the environment", driver=driver, options=sorted(given))
+    return {**given, **typed}
 
 
 def controllers(worlds: str, *, clusters: bool = True) -> tuple[str, ...]:

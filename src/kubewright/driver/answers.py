@@ -7,19 +7,22 @@ Theory.      Python checks no types: a driver may answer None, a dict, a VM whos
              values, because an answer may contain what the Secret of the class contains.
 Invariants.  What these functions return has the declared types, at run time too.
              The other way round a driver reads a class's ``providerSpec`` into a type of its own
-             (``provider_spec``). What a VM wrote to its console is shown to users who may read machines, and
-             no secrets: tokens and keys are taken out of it (``console_end``), and what a terminal would
-             take for commands.
-Called by    ``guard``, around every call; drivers for ``provider_spec``.
+             (``provider_spec``), and makes a MachineClass of an old class (``of_old_class``). What a VM wrote
+             to its console is shown to users who may read machines, and no secrets: tokens and keys are taken
+             out of it (``console_end``), and what a terminal would take for commands.
+Called by    ``guard``, around every call; drivers for ``provider_spec`` and ``of_old_class``.
 """
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
+from kubewright.api.machine.v1alpha1 import MachineClass, SecretReference
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS, MESSAGE_CHARS
+from kubewright.driver.contract import OldClass
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
 
 T = TypeVar("T")
@@ -79,6 +82,37 @@ def provider_spec(raw: Mapping[str, Any], kind: type[T]) -> T:
         raise InvalidArgument(f"providerSpec: {plainly(str(error))}") from None
 
 
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """What the specs of all old kinds of classes have in common."""
+
+    secret_ref: SecretReference | None = None
+    credentials_secret_ref: SecretReference | None = None
+
+
+def of_old_class(
+    old: OldClass, provider: str, *, head: Mapping[str, Any] = MappingProxyType({})
+) -> MachineClass:
+    """The MachineClass of an old class whose ``spec`` is the providerSpec, but for the references to Secrets;
+    ``head``: what the providerSpec has besides. For ``contract.Migrates.generate_machine_class``.
+
+    Raises:
+        InvalidArgument: it has no spec, or a reference that is none; names the field.
+    """
+    spec = old.content.get("spec")
+    try:
+        refs = msgspec.convert(spec, _Spec)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"{old.resource.kind} {old.name}: spec: {plainly(str(error))}") from None
+    rest = {key: value for key, value in dict(spec or {}).items() if key not in _REFS}
+    return MachineClass(
+        provider=provider,
+        provider_spec={**head, **rest},
+        secret_ref=refs.secret_ref,
+        credentials_secret_ref=refs.credentials_secret_ref,
+    )
+
+
+_REFS = ("secretRef", "credentialsSecretRef")
 CONSOLE = "The end of its VM's console:"
 """What stands above it in a message."""
 CONSOLE_LINES, CONSOLE_CHARS = 20, 4 * 1024

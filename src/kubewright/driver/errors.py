@@ -160,6 +160,27 @@ PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
 """How long to wait before a failed call is repeated; None: as the operator says, LONG by default."""
 
 
+_NOT_BY_ITSELF = frozenset(
+    (
+        Code.Canceled,
+        Code.InvalidArgument,
+        Code.PermissionDenied,
+        Code.FailedPrecondition,
+        Code.Unimplemented,
+        Code.Internal,
+        Code.Unauthenticated,
+    )
+)
+FINAL: Mapping[During, frozenset[Code]] = {
+    During.CREATING: _NOT_BY_ITSELF | {Code.AlreadyExists, Code.ResourceExhausted, Code.OutOfRange},
+    During.COMPLETING: frozenset((Code.NotFound, Code.Unimplemented)),
+    During.LOOKING: _NOT_BY_ITSELF | {Code.NotFound, Code.Uninitialized},
+    During.DELETING: _NOT_BY_ITSELF,
+}
+"""The codes whose "Auto Retry" is N in the tables of the contract (seed 004): such a call is to be repeated
+after a change only. Operators choose between that and ``PAUSES``."""
+
+
 class DriverError(KubewrightError):
     """A driver call failed with ``code``; ``message`` is what the cloud says of it.
 
@@ -215,6 +236,11 @@ class DriverError(KubewrightError):
         """The same call is likely to fail until a user has changed something. An error that says that there
         is a VM (``TELLING``) is an answer."""
         return self.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN) and self.code not in TELLING
+
+    def is_final(self, during: During) -> bool:
+        """By the tables of the contract the call is not repeated by itself. What the guard says in the
+        driver's place is in no table."""
+        return self.begun and not self.broken and self.code in FINAL[during]
 
     def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
         """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud

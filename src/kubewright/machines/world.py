@@ -37,6 +37,7 @@ from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets
 from kubewright.machines.metrics import families
+from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.replicas.deployment.reconciler import Deployments
@@ -89,6 +90,12 @@ CONTROLLERS = (
         "classacceptance", "MachineClass", Half.MACHINES, "says on a class whether its driver accepts it"
     ),
     ControllerInfo(
+        "classmigration",
+        "MachineClass",
+        Half.MACHINES,
+        "makes MachineClasses of classes of old kinds that its driver migrates",
+    ),
+    ControllerInfo(
         "orphanvms", "MachineClass", Half.MACHINES, "deletes VMs of a class that no machine wants"
     ),
     ControllerInfo("orphannodes", "Node", Half.MACHINES, "marks nodes that no machine stands for"),
@@ -121,6 +128,7 @@ def world(
             shared = shared_of(environment, routed, settings)
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), acceptance.wire(shared, routed)]
+            made.append(migration.wire(shared, routed))
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             background += [each.lead for each in drivers.values() if isinstance(each, Leading)]

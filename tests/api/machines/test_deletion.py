@@ -258,6 +258,37 @@ async def test_a_forced_deletion_takes_volumes_off() -> None:
             await world.target.get(VOLUME_ATTACHMENT, Key("", "a1"))
 
 
+async def test_where_a_forced_deletion_skips_the_drain_no_pod_is_asked_to_go_and_no_volume() -> None:
+    options = short_timeouts(detach_timeout=3600)
+    options = replace(options, machine=replace(options.machine, forced_deletion_drains=False))
+    async with embedded_world(options) as world:
+        await one_machine(world)
+        await attach(world)
+        await world.run_pod("web", "m1")
+        await world.clock.sleep(1)
+        label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "true"}}}
+        await world.client.patch(MACHINE, world.key("m1"), label)
+        await world.unmake("m1")
+        await gone(world, within=5)
+        assert not (await world.target.get(VOLUME_ATTACHMENT, Key("", "a1"))).metadata.deleting
+        assert not (await world.target.get(POD, Key("default", "web"))).metadata.deleting
+        told = {event.reason for event in await world.events("m1")}
+        assert "Draining" not in told
+
+
+async def test_without_the_label_the_drain_is_not_skipped() -> None:
+    options = short_timeouts(detach_timeout=3600)
+    options = replace(options, machine=replace(options.machine, forced_deletion_drains=False))
+    async with embedded_world(options) as world:
+        await one_machine(world)
+        await world.run_pod("web", "m1")
+        await world.clock.sleep(1)
+        await world.unmake("m1")
+        await gone(world, within=60)
+        with pytest.raises(NotFound):
+            await world.target.get(POD, Key("default", "web"))
+
+
 async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
     async with embedded_world(short_timeouts(health_timeout=3600)) as world:
         await one_machine(world)

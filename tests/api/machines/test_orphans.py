@@ -70,6 +70,30 @@ async def test_a_vm_that_no_machine_wants_goes_after_confirmation_and_its_node_w
         assert await reasons(world) == ["OrphanDeleted"], "two classes with the same tags tell it once"
 
 
+async def made_by_hand(here: Stage, name: str, tags: Mapping[str, str]) -> Instance:
+    """A VM of the same account that has these tags, whoever made it."""
+    body = manifests.machine_class("by-hand", here.world.namespace, pace=0.1, more={"tags": dict(tags)})
+    machine = stub(name, here.world.namespace, "")
+    return await Borrowed(here.cloud).create(ClassRequest(MACHINE_CLASS.from_plain(body)).of(machine))
+
+
+async def test_vms_without_all_tags_of_the_classes_are_never_collected() -> None:
+    async with stage(options()) as here, here.process():
+        world, (cluster, role) = here.world, manifests.CLUSTER_TAGS
+        await made_by_hand(here, "without-tags", {"owner": "someone"})
+        await made_by_hand(here, "of-another-cluster", {"kubernetes.io/cluster/other": "1", role: "1"})
+        await made_by_hand(here, "without-a-role", {cluster: "1"})
+        await made_by_hand(here, "with-both", {cluster: "1", role: "1", "owner": "someone"})
+        await world.clock.sleep(3 * PERIOD + 2 * CONFIRMATION)
+        left = {
+            name
+            for name in ("without-tags", "of-another-cluster", "without-a-role")
+            if world.cloud.named(name)
+        }
+        assert left == {"without-tags", "of-another-cluster", "without-a-role"}
+        assert world.cloud.named("with-both") is None
+
+
 async def test_the_pods_of_such_a_vm_leave_before_it_goes() -> None:
     async with stage(options()) as here:
         ghost = await conjure(here)

@@ -1,5 +1,6 @@
 """Classes that no driver accepts: their machines can be deleted, and rollouts lead away from them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
+from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Stage, stage
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.errors import NotFound
@@ -235,3 +237,19 @@ async def test_a_new_machine_whose_secret_is_missing_can_be_deleted_at_once() ->
         await world.unmake("m1")
         await world.until(lambda s: not s.machines, "it goes", seconds=10)
         assert "VMLeftBehind" not in await world.warnings()
+
+
+async def test_where_the_table_of_codes_rules_a_creation_over_quota_waits_for_a_change_of_its_class() -> None:
+    options = short_timeouts(creation_timeout=86400, resource_exhausted_retry=2)
+    options = replace(options, machine=replace(options.machine, retry_all_errors=False))
+    async with embedded_world(options) as world:
+        full = [{"operation": "create", "code": "ResourceExhausted", "message": "no more", "times": 1}]
+        body = manifests.machine_class("full", world.namespace, pace=0.1, more={"faults": full})
+        await world.client.create(MACHINE_CLASS, body)
+        await world.make("m1", "full")
+        await world.clock.sleep(30)
+        [machine] = (await world.look()).machines
+        assert machine.status.last_operation.error_code == "ResourceExhausted"
+        mended = {"providerSpec": {"faults": None}}
+        await world.client.patch(MACHINE_CLASS, world.key("full"), mended)
+        await world.settled(1, seconds=20)

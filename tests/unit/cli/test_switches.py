@@ -7,9 +7,16 @@ import yaml
 
 from kubewright import __version__
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
+from kubewright.base.errors import InvalidInput
 from kubewright.cli import main
 from kubewright.cli.run.command import leases, listening_on
-from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap, pairs
+from kubewright.cli.switches import (
+    COMPONENT_ADDRESSES,
+    ENCRYPTION_ALGORITHM,
+    bootstrap,
+    driver_options,
+    pairs,
+)
 from kubewright.cli.up.command import first_look, greeting, standing_by, with_tokens_for_kubeadm
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import kinds, listed
@@ -369,3 +376,16 @@ def test_components_listen_on_the_default_range_unless_another_is_named() -> Non
 
 def test_the_tokens_of_machines_of_up_are_for_kubeadm():
     assert with_tokens_for_kubeadm(Options()).machine.token_groups == TOKEN_GROUPS
+
+
+def test_options_of_the_command_line_have_precedence_over_variables() -> None:
+    environ = {"MC_LEASE_SECONDS": "40", "MC_KUBELETS": "off", "MC_SID": "unknown to the driver"}
+    assert driver_options(["leaseSeconds=4"], "sim", environ) == {"leaseSeconds": "4", "kubelets": "off"}
+    assert driver_options(["a=b"], "", environ) == {"a": "b"}, (
+        "where no driver runs there are no options of one"
+    )
+
+
+def test_a_driver_that_is_not_there_is_told_before_its_variables_are_read() -> None:
+    with pytest.raises(InvalidInput, match="there is no driver 'nope'"):
+        driver_options([], "nope", {"MC_ZONE": "x"})

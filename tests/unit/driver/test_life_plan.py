@@ -625,3 +625,36 @@ def test_where_there_is_one_clock_a_new_object_inherits_no_doubt(
         witnessed=witnessed,
     )
     assert found == doubt
+
+
+AS_DOCUMENTED = {
+    "a creation over quota": (Verb.ENSURE, ENSURED, Code.ResourceExhausted),
+    "a creation with a wrong class": (Verb.ENSURE, ENSURED, Code.InvalidArgument),
+    "a creation of what is there": (Verb.ENSURE, ENSURED, Code.AlreadyExists),
+    "a creation in a broken cloud": (Verb.ENSURE, ENSURED, Code.Internal),
+    "a deletion without rights": (Verb.DELETE, replace(GONE, recorded=True), Code.PermissionDenied),
+}
+
+
+@pytest.mark.parametrize(("verb", "wanted", "code"), AS_DOCUMENTED.values(), ids=AS_DOCUMENTED)
+def test_where_the_table_of_codes_rules_a_call_is_not_repeated_until_something_changes(
+    verb: Verb, wanted: Wanted, code: Code
+) -> None:
+    failed, strict = ended(verb, ago=86400, code=code), replace(wanted, repeats=False)
+    waits = plan(failed, strict, EXHAUSTED, NOW)
+    assert (waits.state, waits.call, waits.wake) == (State.FAILED, None, None)
+    assert "when the machine, its class or its Secret changes" in waits.because
+    assert plan(failed, replace(strict, inputs="v2"), EXHAUSTED, NOW).call is verb
+    assert plan(failed, wanted, EXHAUSTED, NOW).call is verb, "as it is by default"
+
+
+@pytest.mark.parametrize("code", [Code.Unknown, Code.DeadlineExceeded, Code.Aborted, Code.Unavailable])
+def test_what_the_table_repeats_is_repeated_all_the_same(code: Code) -> None:
+    strict = replace(ENSURED, repeats=False)
+    assert plan(ended(Verb.ENSURE, ago=86400, code=code), strict, EXHAUSTED, NOW).call is Verb.ENSURE
+
+
+def test_what_the_guard_says_of_a_driver_that_breaks_the_contract_is_in_no_table() -> None:
+    error = DriverError.of(Code.Internal, "no", broken=True)
+    failed = replace(ended(Verb.ENSURE, ago=86400), error=error)
+    assert plan(failed, replace(ENSURED, repeats=False), EXHAUSTED, NOW).call is Verb.ENSURE

@@ -319,3 +319,6 @@ class Volumes:
 
     def hot_fields(self, machine_class: Any) -> Any:
         return [f"field of {machine_class}"]
+
+    def migrated_kinds(self) -> Any:
+        return ()

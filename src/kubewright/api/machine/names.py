@@ -64,6 +64,10 @@ LAST_NUMBER_ANNOTATION = "kubewright.dev/last-number"
 MAX_REPLACEMENTS_ANNOTATION = "kubewright.dev/max-replacements"
 """On a MachineDeployment, ours, and copied onto its sets: how many of its machines may be replaced for bad
 health at the same time, a number or a percentage."""
+MIGRATED_ANNOTATION = "machine.sapcloud.io/migrated"
+"""On a class of an old kind: there is a MachineClass in its place (MCM's words, seed 004 §11)."""
+MIGRATED_FROM_ANNOTATION = "kubewright.dev/migrated-from"
+"""On a MachineClass, ours: the kind of the old class of the same name that it was made of."""
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
 SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -309,6 +313,9 @@ class EventReason(StrEnum):
     FAILED_UPDATE_VM = "FailedUpdateVM"
     CLASS_NOT_APPLIED = "ClassNotApplied"
     """VMs lack what their class says by now: its driver cannot give it to VMs that run."""
+    MIGRATED = "Migrated"
+    """A MachineClass was made of a class of an old kind."""
+    FAILED_MIGRATION = "FailedMigration"
 
 
 SETS_LEASE = "machine-controller-manager"

@@ -93,11 +93,11 @@ def serve(  # noqa: PLR0913 -- each is a switch of the command line
     """Serve a manager that runs with --driver grpc, until Ctrl-C."""
     from kubewright.base.clock import SystemClock
     from kubewright.cli.signals import run_until_signal
-    from kubewright.cli.switches import pairs
 
     switches.log_at(log_level)
     files = (authorities, certificate, key)
-    served = Served(name, manager, provider, pairs(driver_option or ()), kubeconfig, files, in_flight)
+    options = switches.driver_options(driver_option or (), name)
+    served = Served(name, manager, provider, options, kubeconfig, files, in_flight)
 
     async def work(stop: asyncio.Event) -> None:
         await serve_until(stop, served, SystemClock())

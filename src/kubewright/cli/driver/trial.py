@@ -22,7 +22,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import switches
 from kubewright.cli.explain import command as explain
-from kubewright.cli.switches import pairs
+from kubewright.cli.switches import driver_options
 from kubewright.compose.assembly import close
 from kubewright.compose.on_kubernetes import SIMULATED, load_driver
 from kubewright.compose.options import DATA_DIR, Options
@@ -269,7 +269,7 @@ def _tracked(
         return Tracked(given)
     if not asked.driver:
         return Tracked(None)
-    options = Options(driver=asked.driver, driver_options=pairs(asked.driver_options))
+    options = Options(driver=asked.driver, driver_options=driver_options(asked.driver_options, asked.driver))
     if DATA_DIR in options.driver_options and managers.starts:
         return Tracked(FolderTracker(lambda: _loaded(options, clock), close, managers))
     if asked.driver == SIMULATED:

@@ -14,7 +14,7 @@ from kubewright.base.names import fnv32a
 from kubewright.cli.run import mcm
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import bootstrap, pairs
+from kubewright.cli.switches import bootstrap, driver_options
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on
@@ -43,7 +43,7 @@ def run(typed: RunSwitches) -> None:
     """
     options = Options(
         driver=typed.driver,
-        driver_options=pairs(typed.driver_option or ()),
+        driver_options=driver_options(typed.driver_option or (), typed.driver),
         simulate=typed.allow_simulated_nodes,
         namespaces=Namespaces.parsed(typed.namespace, typed.exclude_namespace),
         watch_filter=watch_filter(typed.watch_filter),

@@ -109,11 +109,11 @@ class ForDriver:
             raise switches.Unusable(str(error)) from None
 
     def _chosen(self, driver: str) -> "Chosen":
-        from kubewright.cli.switches import pairs
+        from kubewright.cli.switches import driver_options
         from kubewright.cli.vm.calls import Chosen
 
         given = bool(self.driver_option) or self.data_dir != FOLDER
-        return Chosen(driver, self.data_dir, pairs(self.driver_option or ()), given)
+        return Chosen(driver, self.data_dir, driver_options(self.driver_option or (), driver), given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from kubewright.base.delays import LONG
 from kubewright.base.durations import time_left
 from kubewright.base.plan import Awaited
 from kubewright.driver.errors import Code, DriverError, During
@@ -57,6 +58,7 @@ class Wanted:
     ``inputs``       changes whenever what the driver is told does
     ``identified``   something shows that there is a VM, if not all that ``recorded`` needs: its id, its node
     ``let_go``       a user accepts that a VM whose creation is in doubt may be left behind
+    ``repeats``      any failed call is repeated; else one of ``errors.FINAL`` only when the inputs change
     """
 
     want: Want
@@ -67,6 +69,7 @@ class Wanted:
     inputs: str = ""
     identified: bool = False
     let_go: bool = False
+    repeats: bool = True
 
 
 class State(Enum):
@@ -185,7 +188,7 @@ def _ensured(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) ->
         return VmPlan(State.RUNNING, "the cloud is working on its VM")
     if error := vm.failed(Verb.ENSURE):
         during = During.COMPLETING if vm.initializing or wanted.node_healthy else During.CREATING
-        return _again(Verb.ENSURE, vm, error.pause(during, exhausted), wanted, now)
+        return _again(Verb.ENSURE, vm, _pause(error, during, wanted, exhausted), wanted, now)
     return _call(Verb.ENSURE, "it is not known to have a complete VM", wanted)
 
 
@@ -197,7 +200,7 @@ def _known(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if vm.verb in (None, Verb.ENSURE):
         return _call(Verb.LOOK, "the cloud is asked whether there is a VM", wanted)
     if error := vm.failed(Verb.LOOK):
-        return _again(Verb.LOOK, vm, error.pause(During.LOOKING), wanted, now)
+        return _again(Verb.LOOK, vm, _pause(error, During.LOOKING, wanted), wanted, now)
     if vm.absent and not vm.deleted:
         return _confirmed(vm, wanted, now)
     return VmPlan(State.DONE, "the cloud has told of the VM")
@@ -209,11 +212,11 @@ def _gone(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if vm.deleted and vm.error is None:
         return _confirmed(vm, wanted, now)
     if vm.deleted and (error := vm.failed(Verb.LOOK)):  # it was to confirm the deletion; another one can, too
-        return _again(Verb.DELETE, vm, error.pause(During.LOOKING), wanted, now)
+        return _again(Verb.DELETE, vm, _pause(error, During.LOOKING, wanted), wanted, now)
     if error := vm.failed(Verb.DELETE):
         unknown = not wanted.recorded and wanted.doubt_until is not None  # a creation may have ended since
         verb = Verb.LOOK if unknown else Verb.DELETE
-        return _again(verb, vm, error.pause(During.DELETING), wanted, now)
+        return _again(verb, vm, _pause(error, During.DELETING, wanted), wanted, now)
     return _call(Verb.DELETE, "its VM may go", wanted)
 
 
@@ -233,12 +236,23 @@ def _call(verb: Verb, because: str, wanted: Wanted) -> VmPlan:
     return VmPlan(State.CALL, because, verb) if wanted.callable else _blocked()
 
 
-def _again(verb: Verb, vm: VmSeen, pause: timedelta, wanted: Wanted, now: datetime) -> VmPlan:
+def _pause(
+    error: DriverError, during: During, wanted: Wanted, exhausted: timedelta = LONG.pause
+) -> timedelta | None:
+    """How long to wait before a failed call is repeated; None: until something changes."""
+    return error.pause(during, exhausted) if wanted.repeats or not error.is_final(during) else None
+
+
+def _again(verb: Verb, vm: VmSeen, pause: timedelta | None, wanted: Wanted, now: datetime) -> VmPlan:
     """Call again after the pause of the error, or at once when what the driver is told has changed."""
     if not wanted.callable:
         return _blocked()
-    left = (vm.ended or now) + pause - now
-    if left <= timedelta(0) or vm.inputs != wanted.inputs:
+    changed = vm.inputs != wanted.inputs
+    if pause is None and not changed:
+        because = "it is tried again when the machine, its class or its Secret changes"
+        return VmPlan(State.FAILED, because, None, None, vm.error)
+    left = (vm.ended or now) + (pause or timedelta(0)) - now
+    if left <= timedelta(0) or changed:
         return VmPlan(State.FAILED, "it tries again", verb, left, vm.error)
     because = f"it tries again in {time_left(left)}"
     return VmPlan(State.FAILED, because, None, left, vm.error)

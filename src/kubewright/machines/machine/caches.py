@@ -32,6 +32,7 @@ from kubewright.kube.informers import Informers
 from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
+from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.nodes.drain.lookup import VolumeIds
 from kubewright.nodes.drain.removals import Removals
 from kubewright.nodes.drain.volumes import Attached, without_attachment
@@ -74,7 +75,14 @@ class ClassSeen:
 class Caches:
     """The informers that machines are decided by, with their indexes."""
 
-    def __init__(self, control: Informers, target: Informers, settings: MachineSettings) -> None:
+    def __init__(
+        self,
+        control: Informers,
+        target: Informers,
+        settings: MachineSettings,
+        old_classes: OldClasses | None = None,
+    ) -> None:
+        self.old_classes = old_classes or OldClasses()
         self.machines: Informer[Machine] = control.get(MACHINE)
         self.sets = control.get(MACHINE_SET)
         self.classes = control.get(MACHINE_CLASS)
@@ -143,7 +151,12 @@ class Caches:
         """The machine's class and what its secrets hold."""
         ref, namespace = machine.spec.machine_class, machine.metadata.namespace
         if (key := class_key(machine)) is None:
-            return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
+            if self.old_classes.of(ref) is None:
+                return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
+            trouble = self.old_classes.trouble(
+                ref, namespace
+            )  # its VM is waited for while the class is there
+            return ClassSeen(secret_missing=not trouble.absent, problem=trouble.text)
         if problem := self.classes.problem(key):  # it is there, so it is waited for, as a secret would be
             return ClassSeen(
                 secret_missing=True, problem=f'MachineClass "{ref.name}" is unreadable: {problem}'
@@ -237,7 +250,8 @@ class Shared(LookDeps):
 def shared_of(environment: Environment, driver: RoutedDriver, settings: MachineSettings) -> Shared:
     """What they share, in the one cluster that all machines of this API join."""
     control, target = environment.control, environment.targets.get(NAMELESS)
-    caches = Caches(control.caches, target.caches, settings)
+    old_classes = OldClasses(driver.migrated_kinds())
+    caches = Caches(control.caches, target.caches, settings, old_classes)
     return Shared(
         control=control.client,
         target=target.client,

@@ -30,7 +30,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
 from kubewright.base import delays
 from kubewright.base.durations import time_left
-from kubewright.base.plan import AT_ONCE
+from kubewright.base.plan import AT_ONCE, soonest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
@@ -172,17 +172,21 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
         f"Cloud provider message - {error}"
     )  # fmt: skip
     report = _failed_call(seen, error, text)
-    late, left = until_late(seen), max(timedelta(0), vm.wake or timedelta(0))
+    late, left = until_late(seen), None if vm.wake is None else max(timedelta(0), vm.wake)
     giving_up = is_late(seen) and seen.phase is not Phase.FAILED
     warning = (EventReason.FAILED_CREATE_VM, text)
     if vm.call is not None and not giving_up:
         return Plan((Call(vm.call),), late, vm.because, report, warning)
     return Plan(
         report=report,
-        wake=left if late is None else min(left, late),
-        because=f"the call failed ({error.code.name}); next try in {time_left(left)}",
+        wake=soonest(left, late),
+        because=f"the call failed ({error.code.name}); {_next_try(left)}",
         warning=warning,
     )
+
+
+def _next_try(left: timedelta | None) -> str:
+    return f"next try in {time_left(left)}" if left is not None else "next try after a change"
 
 
 def _failed_call(seen: Seen, error: DriverError, text: str) -> Report:

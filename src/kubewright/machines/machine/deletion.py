@@ -262,8 +262,14 @@ def _drain_report(seen: Seen, plan: DrainPlan) -> Report:
 
 
 def _drainable(seen: Seen) -> bool:
-    """Whether pods can still run on the node: it exists, and its VM is neither being deleted nor gone."""
-    return seen.node is not None and seen.vm.verb is not Verb.DELETE and not seen.vm.absent
+    """Whether pods are to leave the node first: it exists, its VM is neither being deleted nor gone, and the
+    deletion does not skip the drain."""
+    return (
+        seen.node is not None
+        and seen.vm.verb is not Verb.DELETE
+        and not seen.vm.absent
+        and not seen.skips_drain
+    )
 
 
 def _calling(seen: Seen, vm: VmPlan) -> Plan | None:

@@ -239,7 +239,7 @@ class Looker:
             problem=unread or _problem(machine, found),
             can_call=found.can_call,
             secret_missing=found.secret_missing,
-            inputs=found.version,
+            inputs=found.version + _changes(machine, self._settings.retry_all_errors),
             specs=self._specs(machine, found.machine_class, vm, begun),
             capacity=capacity.of_class(found.machine_class),
             doubt_until=self._doubt_until(machine, begun, recorded=vm_record.is_recorded(machine)),
@@ -379,7 +379,7 @@ def drain_began(seen: Seen, node: Node) -> datetime:
 def _drains(seen: Seen, node: Node) -> bool:
     """Whether to list the pods: the node is cordoned, or the server refuses the cordon."""
     cordoned = node.spec.unschedulable or any(isinstance(each.step, Cordon) for each in seen.refused)
-    return cordoned and seen.vm.verb is not Verb.DELETE
+    return cordoned and seen.vm.verb is not Verb.DELETE and not seen.skips_drain
 
 
 def _ago(now: datetime, seconds: float) -> datetime | None:
@@ -390,6 +390,11 @@ def _ago(now: datetime, seconds: float) -> datetime | None:
 def _class_of(found: ClassSeen, unread: str) -> ClassSeen:
     """The class of a machine of which only a part can be read: one that is not found may well be there."""
     return replace(found, secret_missing=True) if unread and found.machine_class is None else found
+
+
+def _changes(machine: Machine, retried: bool) -> str:
+    """What changes with the machine itself, where failed calls are not retried until something does."""
+    return "" if retried else f"/{machine.metadata.generation}"
 
 
 def _problem(machine: Machine, found: ClassSeen) -> str:

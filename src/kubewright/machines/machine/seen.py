@@ -185,6 +185,7 @@ class Seen:
             self.inputs,
             identified=self.shows_vm,
             let_go=self._lets_go,
+            repeats=self.settings.retry_all_errors,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
 
@@ -275,6 +276,11 @@ class Seen:
         """A user, the drain's deadline, or a node that was silent or read-only for long, puts the deletion
         above the pods."""
         return names.force_deletion(self.machine.metadata.labels) or bool(self.drain and self.drain.forced)
+
+    @property
+    def skips_drain(self) -> bool:
+        """A user forces the deletion, and the operator wants such a one without any drain."""
+        return not self.settings.forced_deletion_drains and names.force_deletion(self.machine.metadata.labels)
 
     @property
     def drain_timed_out(self) -> bool:

@@ -55,6 +55,15 @@ class MachineSettings:
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
 
+    retry_all_errors: bool = True
+    """Whether a call is repeated after errors that the driver contract does not want repeated
+    (``errors.FINAL``): what mends them in the cloud, such as a higher quota, sends no sign. If not, it waits
+    for a change of the machine, its class or its Secrets."""
+
+    forced_deletion_drains: bool = True
+    """Whether a forced deletion ends pods without grace and lets volumes go before the VM, as MCM does. If
+    not, there is no drain and no wait at all, as the label's documentation says (seed 004)."""
+
     joins: bool = True
     """Whether VMs join a cluster as nodes. Without one (``--target-kubeconfig none``) a machine with a VM is
     Available; it has no token, and nothing of it is drained."""

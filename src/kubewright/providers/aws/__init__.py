@@ -11,10 +11,14 @@
 Entry point ``aws`` of group ``kubewright.drivers``: ``driver`` below.
 """
 
+from msgspec.structs import fields
+
 from kubewright.driver.registry import Settings
 from kubewright.providers.aws.driver import AwsDriver
 from kubewright.providers.aws.ec2 import require_library
-from kubewright.providers.aws.spec import parse_options
+from kubewright.providers.aws.spec import Options, parse_options
+
+OPTIONS = tuple(each.encode_name for each in fields(Options))
 
 
 def driver(settings: Settings) -> AwsDriver:

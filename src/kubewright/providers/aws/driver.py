@@ -25,7 +25,15 @@ from typing import Any, TypeVar
 
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.answers import of_old_class
+from kubewright.driver.contract import (
+    ClassRequest,
+    Instance,
+    MachineRequest,
+    OldClass,
+    Size,
+    VolumeSpec,
+)
 from kubewright.driver.errors import (
     Code,
     DriverError,
@@ -49,7 +57,8 @@ from kubewright.providers.aws.instances import (
     vms,
     volume_ids,
 )
-from kubewright.providers.aws.spec import PROVIDER, AwsSpec, Options, parse_spec
+from kubewright.providers.aws.spec import OLD_KIND, PROVIDER, SPEC_VERSION, AwsSpec, Options, parse_spec
+from kubewright.wire.gvk import Resource
 from kubewright.wire.naming import machine_name_problem
 
 T = TypeVar("T")
@@ -101,6 +110,16 @@ class AwsDriver:
             vm = await self._run(at, request, image)
             _keep(self._made, _owner(at, request), (self._clock.monotonic(), vm))
             return instance(vm, at.spec.region)
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """The classes that MCM had for AWS (``contract.Migrates``)."""
+        return (OLD_KIND,)
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """The same VMs by a MachineClass (``contract.Migrates``): the fields kept their names."""
+        made = of_old_class(old, PROVIDER, head={"apiVersion": SPEC_VERSION})
+        parse_spec(made.provider_spec)
+        return made
 
     async def initialize(self, request: MachineRequest) -> Instance:
         async with self._at(request) as at:

@@ -26,8 +26,12 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import plainly, provider_spec
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.tags import RESOURCES, VM, Tags, by_resource
+from kubewright.wire.gvk import Resource
 
 PROVIDER = "aws"
+SPEC_VERSION = "mcm.gardener.cloud/v1alpha1"
+OLD_KIND = Resource("machine.sapcloud.io", "v1alpha1", "awsmachineclasses", "AWSMachineClass")
+"""The class that MCM had for AWS before MachineClass: its spec is a providerSpec, and names the Secrets."""
 ROOT = "/root"
 """The name of a block device that stands for the root device of the AMI, whatever that is called."""
 

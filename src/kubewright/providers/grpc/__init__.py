@@ -18,6 +18,9 @@ from importlib.util import find_spec
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import Driver
 from kubewright.driver.registry import Settings
+from kubewright.providers.grpc.options import KNOWN, parse_options
+
+OPTIONS = KNOWN
 
 
 def driver(settings: Settings) -> Driver:
@@ -26,8 +29,6 @@ def driver(settings: Settings) -> Driver:
     Raises:
         InvalidInput: an option is unknown or wrong, or grpcio is not installed.
     """
-    from kubewright.providers.grpc.options import parse_options
-
     options = parse_options(settings.options, settings.data_dir)
     if find_spec("grpc") is None:
         raise InvalidInput("driver grpc needs grpcio: pip install 'kubewright[grpc]'")

@@ -13,9 +13,13 @@
 Entry point ``qemu`` of group ``kubewright.drivers``: ``driver`` below.
 """
 
+from msgspec.structs import fields
+
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu.driver import QemuDriver
-from kubewright.providers.qemu.spec import parse_options
+from kubewright.providers.qemu.spec import Options, parse_options
+
+OPTIONS = tuple(each.encode_name for each in fields(Options))
 
 
 def driver(settings: Settings) -> QemuDriver:

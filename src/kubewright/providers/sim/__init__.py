@@ -23,14 +23,19 @@ For people
 Entry point ``sim`` of group ``kubewright.drivers``: ``driver`` below.
 """
 
+from msgspec.structs import fields
+
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.settings import KubeletSettings, kubelet_settings
 from kubewright.providers.sim.store import Store
 
 CLOUD_FILE = "cloud.db"
 """The cloud's file in the data folder."""
+
+
+OPTIONS = tuple(each.encode_name for each in fields(KubeletSettings))
 
 
 def driver(settings: Settings) -> SimDriver:

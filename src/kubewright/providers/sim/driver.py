@@ -14,7 +14,16 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.machine.v1alpha1 import MachineClass
-from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
+from kubewright.driver.answers import of_old_class
+from kubewright.driver.contract import (
+    ClassRequest,
+    Instance,
+    MachineRequest,
+    OldClass,
+    Size,
+    VolumeSpec,
+    stub,
+)
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.tags import last_applied_switch, last_applied_tags
 from kubewright.kube.informers import Informers
@@ -34,7 +43,11 @@ from kubewright.providers.sim.spec import (
     refuse_tags,
 )
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
+from kubewright.wire.gvk import Resource
 from kubewright.wire.naming import machine_name_problem
+
+OLD_KIND = Resource("machine.sapcloud.io", "v1alpha1", "simmachineclasses", "SimMachineClass")
+"""The kind of class that the simulated cloud might have had before MachineClass."""
 
 
 class SimDriver:
@@ -90,6 +103,16 @@ class SimDriver:
             last_applied_tags(last_applied, FLAT_TAGS),
             last_applied_switch(last_applied, "sourceDestCheck"),
         )
+
+    def migrated_kinds(self) -> Sequence[Resource]:
+        """So that migrations can be tried (``contract.Migrates``)."""
+        return (OLD_KIND,)
+
+    async def generate_machine_class(self, old: OldClass) -> MachineClass:
+        """A class by which VMs can be made (``contract.Migrates``)."""
+        made = of_old_class(old, SCHEME)
+        refuse_impossible_node(parse_spec(made.provider_spec))
+        return made
 
     async def run(self, cluster: Informers) -> None:
         """Run the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""
