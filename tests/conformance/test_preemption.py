@@ -1,10 +1,12 @@
 """Which Pods make room for one of a higher priority, and what everyone is told: by the real kube-scheduler, and by ours."""
 
+import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from tests.conformance.conftest import WORLDS, apart
+from tests.conformance.pairs import FIRST, STORIES
 from tests.conformance.preempting import Budget, Runs, Scene, Stage, embedded_scheduler, stage
 
 from kubewright.base.clock import SystemClock
@@ -271,7 +273,9 @@ async def test_a_pod_whose_promised_node_goes_gets_another(new_stage: NewStage) 
         await there.until_promised("new", "a")
         await there.until_victims("x")
         (await there.api.delete("/api/v1/nodes/a")).ok()
-        await there.end("x")  # the real one does not look again before: a node that goes helps none, it thinks
+        await there.end(
+            "x"
+        )  # the real one does not look again before: a node that goes helps none, it thinks
         await there.until_promised("new", "b")
         await there.until_victims("y")
 
@@ -284,3 +288,87 @@ async def test_pods_of_a_higher_priority_get_room_first(new_stage: NewStage) -> 
             await there.until_told(name)
         await there.end("full")
         await there.until_bound("high", "a")
+
+
+async def test_a_pod_that_leaves_anyway_is_counted_like_any_other(new_stage: NewStage) -> None:
+    """It began first, so it is kept in thought, and another has to go though room is coming."""
+    async with new_stage() as there:
+        await there.prepare(Scene({"a": "2"}, (Runs("leaves", "a", minute=1), Runs("stays", "a", minute=2))))
+        (await there.api.delete(there.api.at("pods", "leaves"))).ok()
+        await there.pod("new", "1", 10)
+        await there.until_promised("new", "a")
+        await there.until_victims("leaves", "stays")
+
+
+async def test_a_pod_that_leaves_anyway_may_be_the_victim(new_stage: NewStage) -> None:
+    async with new_stage() as there:
+        await there.prepare(Scene({"a": "2"}, (Runs("leaves", "a", minute=2), Runs("stays", "a", minute=1))))
+        (await there.api.delete(there.api.at("pods", "leaves"))).ok()
+        await there.pod("new", "1", 10)
+        await there.until_promised("new", "a")
+        await there.end("leaves")
+        await there.until_bound("new", "a")
+        assert await there.victims() == set()
+
+
+async def test_what_was_promised_to_lower_pods_is_taken_back(new_stage: NewStage) -> None:
+    async with new_stage() as there:
+        await there.prepare(Scene({"a": "2"}, (Runs("x", "a", priority=8), Runs("y", "a"))))
+        await there.pod("middle", "1", 5)
+        await there.until_victims("y")
+        await there.until_promised("middle", "a")
+        await there.pod("new", "2", 10)
+        await there.until_promised("new", "a")
+        await there.until_victims("x", "y")
+        await there.until_promised("middle", "")
+
+
+def a_scene(seed: int) -> Scene:
+    """Nodes, Pods and budgets by chance. All Pods started at different times, so that no two nodes are equal."""
+    chance = random.Random(seed)
+    nodes = {name: str(chance.randint(1, 4)) for name in "abc"[: chance.randint(1, 3)]}
+    minutes, runs = chance.sample(range(60), 60), list[Runs]()
+    for node, cpu in nodes.items():
+        left = int(cpu) * 2
+        while left and len(runs) < 15:
+            halves = chance.randint(1, min(left, 4))
+            left -= halves
+            labels = chance.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "c"}))
+            priority = chance.choice((-5, 0, 0, 1, 5, 9, 10, 20))
+            runs.append(Runs(f"p{len(runs)}", node, f"{halves * 500}m", priority, minutes.pop(), labels))
+    some = chance.sample(({"app": "a"}, {"app": "b"}, {"tier": "c"}), chance.randint(0, 3))
+    budgets = [Budget(f"b{n}", labels, chance.randint(0, 2)) for n, labels in enumerate(some)]
+    return Scene(nodes, runs, str(chance.randint(1, 3)), 10, budgets)
+
+
+async def _until_all_that_go_are_gone(there: Stage, node: str) -> None:
+    """The room is the Pod's when its victims are gone, and not before."""
+
+    async def bound() -> bool:
+        await there.end(*await there.victims())
+        return (await there.get("new"))["spec"].get("nodeName") == node
+
+    await there.api.eventually(bound, f"new is on {node}")
+
+
+async def outcome(there: Stage, scene: Scene) -> tuple[str, str, set[str]]:
+    await there.prepare(scene)
+    await there.pod("new", scene.wants, scene.priority)
+    told = await there.until_told()
+    node = told["status"].get("nominatedNodeName", "")
+    if node:
+        await there.api.eventually(there.victims, "victims have to go")
+        await _until_all_that_go_are_gone(there, node)
+    gone = {each.name for each in scene.runs} - {each["metadata"]["name"] for each in await there.pods()}
+    return node, told["status"]["conditions"][0]["message"], gone
+
+
+@pytest.mark.kube
+@pytest.mark.looptime(False)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
+async def test_both_choose_the_same_victims(real_scheduler: RealKubernetes, seed: int) -> None:
+    scene = a_scene(seed)
+    async with embedded_scheduler() as there:
+        ours = await outcome(there, scene)
+    async with real_api(real_scheduler) as api, stage(api) as there:
+        assert await outcome(there, scene) == ours, scene

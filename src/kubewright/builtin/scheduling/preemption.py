@@ -17,7 +17,7 @@ Called by    ``reconciler``, through ``decide``.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kubewright.api.core import PodDisruptionBudget
 from kubewright.builtin.scheduling.decide import (
@@ -56,7 +56,7 @@ class Candidate:
     break a budget."""
 
     node: str
-    victims: tuple[Resident, ...] = field(default=())
+    victims: tuple[Resident, ...]
     broken: int = 0
 
 
