@@ -49,7 +49,7 @@ KINDS = (CAPACITY_RESERVE.resource.plural,)
 STATUS = tuple(f"{kind}/status" for kind in KINDS)
 
 CONTROL = (
-    Rule(GROUP, KINDS, (*READ, "patch"), "how much is kept free; finalizers"),
+    Rule(GROUP, KINDS, ("list", "watch", "patch"), "how much is kept free; finalizers"),
     Rule(GROUP, STATUS, ("patch",), "what is free now"),
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
