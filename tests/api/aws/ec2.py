@@ -9,6 +9,7 @@ What may happen to any request on its way, ``Fault`` names.
 import asyncio
 import enum
 import os
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -125,6 +126,8 @@ class Ec2:
         self.unshown: set[str] = set()
         """Instances that no list shows yet."""
         self.unshown_when_made = False
+        self.nameless = False
+        """Instances have no private DNS name, as for an instant after they were made."""
         self.prefixes: Counter[str] = Counter()
         self.ending: dict[str, int] = {}
         """How many more lists show an instance as one that ends."""
@@ -150,6 +153,8 @@ class Ec2:
                 self._held.append(parameters)
                 return self._cut(request)
         answer = await self._answered(parameters)
+        if self.nameless and answer.text is not None:
+            answer.text = re.sub("<([^/>]*privateDnsName)>[^<]*</", r"<\1></", answer.text)
         return await self._sent_back(request, parameters, answer, fault)
 
     async def _sent_back(

@@ -117,6 +117,32 @@ async def test_a_vm_that_no_list_shows_yet_is_completed_once(place: Place) -> No
         assert sum(bench.ec2.prefixes.values()) == 1
 
 
+async def test_a_vm_without_a_name_yet_is_asked_for_again_and_is_listed_meanwhile(place: Place) -> None:
+    async with opened(place) as bench:
+        bench.ec2.nameless = True
+        for call in (bench.made.create, bench.made.create, bench.made.status):
+            with pytest.raises(DriverError, match=r"no private DNS name of VM i-.* too new") as failed:
+                await call(bench.request())
+            assert failed.value.code is Code.Unavailable
+        assert len(await bench.made.list(bench.machine_class)) == 1
+        bench.ec2.nameless = False
+        made = await bench.made.create(bench.request())
+        assert made.node_name
+        assert bench.ec2.counts["RunInstances"] == 1
+
+
+async def test_what_ec2_refuses_of_a_deletion_is_no_mistake_of_the_class(place: Place) -> None:
+    refusals = [("InvalidParameterCombination", "No."), ("UnsupportedOperation", "No.")]
+    async with opened(place) as bench:
+        await bench.made.create(bench.request())
+        for name, text in refusals:
+            bench.ec2.errors["TerminateInstances"] = [(name, text, 400)]
+            with pytest.raises(DriverError, match=f"TerminateInstances: {name}: No") as failed:
+                await bench.made.delete(bench.request())
+            assert failed.value.code is Code.FailedPrecondition
+        await bench.made.delete(bench.request())
+
+
 async def test_an_address_where_nothing_listens_is_told_and_nothing_is_broken(place: Place) -> None:
     async with opened(place, endpointUrl="http://127.0.0.1:1") as bench:
         for call in (bench.made.status(bench.request()), bench.made.create(bench.request())):

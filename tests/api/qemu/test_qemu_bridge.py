@@ -90,6 +90,48 @@ async def test_vms_have_addresses_on_a_bridge_and_leave_no_end_of_it_behind(tmp_
     }
 
 
+TWO = """
+import asyncio, json, subprocess, sys
+from pathlib import Path
+from kubewright.driver.errors import DriverError
+from tests.api.qemu.bench import opened
+
+async def tried(bench):
+    try:
+        return dict((await bench.made.create(bench.request("m1"))).addresses)["InternalIP"]
+    except DriverError as error:
+        return f"{error.code.name}: {error.message}"
+
+async def main():
+    one, two = Path(sys.argv[1], "one"), Path(sys.argv[1], "two")
+    one.mkdir(), two.mkdir()
+    options = {"network": "bridge", "bridge": "kwtest"}
+    async with opened(one, sys.argv[2], **options) as first, opened(two, sys.argv[2], **options) as second:
+        said = [await tried(first), await tried(second)]
+        await first.restarted()
+        said.append(await tried(first))
+        await first.made.delete(first.request("m1"))
+        said += [await tried(second), await tried(first)]
+    print(json.dumps({"said": said}))
+
+asyncio.run(main())
+"""
+
+
+@NAMESPACES
+async def test_a_second_kubewright_gives_out_no_address_on_a_bridge_with_vms_of_another(
+    tmp_path: Path,
+) -> None:
+    (programs := tmp_path / "programs").mkdir()
+    fake_programs.install(programs)
+    said = (await ran(TWO, str(tmp_path), str(programs)))["said"]
+    assert isinstance(said, list)
+    assert [said[0], said[2], said[3]] == ["10.99.0.2"] * 3
+    for refused, folder in ((said[1], "one"), (said[4], "two")):
+        assert refused.startswith("FailedPrecondition: on bridge kwtest are VMs of another Kubewright")
+        assert f"{tmp_path}/{folder}/qemu" in refused
+
+
 ENDPOINT = """
 import asyncio, json, ssl, subprocess, sys
 from datetime import timedelta

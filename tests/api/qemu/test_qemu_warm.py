@@ -130,6 +130,7 @@ async def test_a_machine_of_another_shape_gets_a_vm_of_its_own(
     made = await bench.made.create(bench.request(of=bench.class_of(**other)))
     assert made.last_known_state == ""
     assert len(bench.warm) == 1
+    await bench.made.delete(bench.request(of=bench.class_of(**other)))
 
 
 @pytest.mark.parametrize("data", [b'{"ignition": {"version": "3.4.0"}}', b"#cloud-config\n" + bytes(600_000)])

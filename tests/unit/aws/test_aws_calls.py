@@ -145,6 +145,20 @@ async def test_a_failure_is_that_of_all_who_asked_and_of_no_other() -> None:
     assert await batches.of("a") == 2
 
 
+@pytest.mark.parametrize("wrong", [KeyError("Vcpus"), ValueError("invalid literal"), TypeError("None")])
+async def test_an_answer_that_is_none_is_told_as_that_and_not_as_an_end(wrong: Exception) -> None:
+    async def fetch(keys: Sequence[str]) -> Mapping[str, int]:
+        raise wrong
+
+    batches = Batches(LoopClock(), fetch)
+    failed = await asyncio.gather(batches.of("a"), batches.of("b"), return_exceptions=True)
+    for each in failed:
+        assert isinstance(each, DriverError)
+        assert (each.code, each.message) == (
+            Code.Internal, f"an answer of EC2's is none: {type(wrong).__name__}: {wrong}",
+        )  # fmt: skip
+
+
 async def test_who_gives_up_takes_no_answer_from_others_and_an_end_is_told_to_all() -> None:
     asked = Asked()
     batches = Batches(LoopClock(), asked.fetch)

@@ -132,7 +132,7 @@ the last known state after it | when it is asked again, and the text of the stat
 PAUSES = {"Short": timedelta(seconds=5), "Medium": timedelta(minutes=3), "Long": timedelta(minutes=10)}
 LOOKING = "Error occurred with decoding machine error status while getting VM status, aborting"
 GETTING = "Set machine status to termination. Now, getting VM Status"
-MEND = "Mend its MachineClass, its Secret or what the driver runs with"
+MEND = "Mend its MachineClass, its Secret, the VM in the cloud or what the driver runs with"
 NO_VM = f"{MEND}; or, if the cloud has no VM of this machine, label the machine force-deletion=True"
 A_VM = f"{MEND}: its VM stays until the driver deletes it"
 TEXTS = {

@@ -327,7 +327,7 @@ def _advice(seen: Seen, error: DriverError) -> str:
     """What a user may do about a driver that will fail again, as a sentence before the last one."""
     if not error.lasts:
         return ""
-    mend = "Mend its MachineClass, its Secret or what the driver runs with"
+    mend = "Mend its MachineClass, its Secret, the VM in the cloud or what the driver runs with"
     if seen.shows_vm:
         return f"{mend}: its VM stays until the driver deletes it. " if error.refuses else ""
     return f"{mend}; or, {_IF_NONE}. "

@@ -50,6 +50,7 @@ from kubewright.providers.aws.instances import (
     ENDING,
     KNOWN,
     Vm,
+    complete,
     instance,
     instance_id,
     is_of_class,
@@ -105,11 +106,12 @@ class AwsDriver:
             if not self._asked_just_now(at, request):
                 found = await self._own(at, request)
                 if found is not None:
-                    return _existing(at, found)
+                    _refuse_another(at, found)
+                    return complete(found, at.spec.region)
             image = await at.account.image(at.spec)
             vm = await self._run(at, request, image)
             _keep(self._made, _owner(at, request), (self._clock.monotonic(), vm))
-            return instance(vm, at.spec.region)
+            return complete(vm, at.spec.region)
 
     def migrated_kinds(self) -> Sequence[Resource]:
         """The classes that MCM had for AWS (``contract.Migrates``)."""
@@ -126,7 +128,7 @@ class AwsDriver:
             if not at.spec.needs_initializing:
                 raise Unimplemented("this class asks for nothing that a launch cannot do")
             vm = _there(await self._own(at, request), request)
-            made = instance(vm, at.spec.region)
+            made = complete(vm, at.spec.region)
             for step in launch.missing(at.spec, vm):
                 try:
                     await at.account.call(step.operation, **step.arguments)
@@ -156,7 +158,7 @@ class AwsDriver:
             if vm is None:
                 _keep(self._absent, _owner(at, request), self._clock.monotonic())
             found = _there(vm, request)
-            made = instance(found, at.spec.region)
+            made = complete(found, at.spec.region)
             if lacking := launch.missing(at.spec, found):
                 raise _uninitialized(lacking[0].why, made)
             return made
@@ -279,7 +281,7 @@ class AwsDriver:
                     raise DriverError.of(Code.Aborted, text) from None
             for vm in found:
                 if vm.there:
-                    _existing(at, vm)
+                    _refuse_another(at, vm)
                     return vm
                 why = vm.state_reason.message or why
         text = f"{ATTEMPTS} VMs were made for machine {request.name}, and all have ended: {why}"
@@ -293,6 +295,8 @@ class AwsDriver:
             except Refused as error:
                 if error.name == NO_INSTANCE:  # it was shown a moment ago
                     raise DriverError.of(Code.Unavailable, f"{error.message} (yet)") from None
+                if error.code is Code.InvalidArgument:  # no class can be wrong here: it is about the VM
+                    raise DriverError.of(Code.FailedPrecondition, error.message) from None
                 raise
             states = [
                 each.get("CurrentState", {}).get("Name") for each in answer.get("TerminatingInstances", ())
@@ -337,11 +341,10 @@ def _there(vm: Vm | None, request: MachineRequest) -> Vm:
     return vm
 
 
-def _existing(at: At, vm: Vm) -> Instance:
-    """A VM that is there already. Raises AlreadyExists if it is another one than the class says."""
+def _refuse_another(at: At, vm: Vm) -> None:
+    """Raises AlreadyExists if a VM that is there already is another one than the class says."""
     if other := launch.other_parameters(at.spec, vm):
         raise DriverError.of(Code.AlreadyExists, f"VM {vm.instance_id} is there already, and {other}")
-    return instance(vm, at.spec.region)
 
 
 def _refuse_another_cluster(at: At, request: MachineRequest, shown: Sequence[Vm], on_record: str) -> None:

@@ -142,11 +142,15 @@ class Batches(Generic[K, V]):
         try:
             answers = await self._fetch(list(some))
         except DriverError as error:
-            for future in some.values():
-                future.set_exception(DriverError.of(error.code, error.message))
+            code, why = error.code, error.message
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            code, why = Code.Internal, plain(f"an answer of EC2's is none: {type(error).__name__}: {error}")
+        else:
+            for key, future in some.items():
+                future.set_result(answers.get(key))
             return
-        for key, future in some.items():
-            future.set_result(answers.get(key))
+        for future in some.values():
+            future.set_exception(DriverError.of(code, why))
 
 
 class Remembered(Generic[V]):

@@ -157,6 +157,21 @@ def instance(vm: Vm, region: str) -> Instance:
     )
 
 
+def complete(vm: Vm, region: str) -> Instance:
+    """As the port has it, with all by which its node is known.
+
+    Raises:
+        DriverError: EC2 shows no name of it yet (``Unavailable``).
+    """
+    if not vm.private_dns_name:
+        text = (
+            f"EC2 shows no private DNS name of VM {vm.instance_id}, which is its node's name: it may be too "
+            "new for that, or its VPC has DNS support turned off"
+        )
+        raise DriverError.of(Code.Unavailable, text)
+    return instance(vm, region)
+
+
 def instance_id(provider_id: str, region: str) -> str:
     """The id of EC2's in a provider id; a cloud controller manager writes the zone where we write the region.
 

@@ -9,6 +9,9 @@ Theory.      A bridge of the kernel is all that is needed: each VM has one end o
              allowed it.
              The bridge may be deleted while VMs run on it. Each use of it looks whether it is there, and
              makes it anew; who put something on it sees by ``times_made`` that it is another one.
+             Which addresses are free is known by the records of one folder. So the bridge bears the name of
+             the folder whose VMs are on it (its alias, which goes with it), and a Kubewright with another
+             folder is refused until no VM is on it any more.
 Invariants.  Nothing here forwards packets or translates addresses: what lies beyond this machine a guest
              reaches only if the administrator has said so to the kernel. An address belongs to one VM, or to
              one endpoint.
@@ -21,6 +24,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 from kubewright.driver.errors import Code, DriverError, Exhausted
@@ -28,12 +32,15 @@ from kubewright.providers.qemu.command import tap_of
 from kubewright.providers.qemu.host import Shared, said_by
 from kubewright.providers.qemu.spec import Options
 
+CLAIM, LONGEST_ALIAS = "VMs of Kubewright in ", 255
+
 
 @dataclass
 class Bridge:
     """The bridge of this machine, made when the first VM needs it."""
 
     options: Options
+    folder: Path = Path()
     times_made: int = 0
 
     def __post_init__(self) -> None:
@@ -57,6 +64,8 @@ class Bridge:
         if self._ready.ended and not _exists(self.options.bridge):
             self._ready = Shared(self._open)
         await self._ready.done()
+        if not self.options.helper:
+            await self._claim()
 
     async def hold(self, address: str) -> None:
         """Give this machine a further address on it.
@@ -124,6 +133,22 @@ class Bridge:
                 f"bridge {name} cannot be made: {error.message}. Run Kubewright as root or in a network "
                 f"namespace of its own (unshare -rn), or let QEMU's helper do it (driver option helper)",
             ) from None
+
+    async def _claim(self) -> None:
+        """Write on the bridge whose VMs are on it. What an administrator has written there stays."""
+        name, own = self.options.bridge, f"{CLAIM}{self.folder}"[:LONGEST_ALIAS]
+        links = json.loads(await _ip("-json", "link", "show") or "[]")
+        said = next((each.get("ifalias", "") for each in links if each.get("ifname") == name), own)
+        if said == own or (said and not said.startswith(CLAIM)):
+            return
+        if said and any(each.get("master") == name for each in links):
+            raise DriverError.of(
+                Code.FailedPrecondition,
+                f"on bridge {name} are VMs of another Kubewright, whose folder is "
+                f"{said.removeprefix(CLAIM)}: both would give out the same addresses. Name this one another "
+                "bridge and another subnet (driver options bridge, subnet)",
+            )
+        await _ip("link", "set", "dev", name, "alias", own)
 
     async def _add_missing(self) -> None:
         name = self.options.bridge

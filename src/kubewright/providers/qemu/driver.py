@@ -85,7 +85,7 @@ class QemuDriver:
         folder = settings.data_dir.absolute() / SCHEME  # QEMU runs in another one than we do
         self._clock, self._options = settings.clock, options
         self._machine = Machine(options)
-        self._bridge = Bridge(options) if options.network == "bridge" else None
+        self._bridge = Bridge(options, folder) if options.network == "bridge" else None
         self._vms = Vms(folder / "vms", settings.clock, self._bridge)
         own, kept = options.folders(folder), folder / "fetched"
         warm = Vms(folder / "warm", settings.clock, self._bridge, lasting=False)
