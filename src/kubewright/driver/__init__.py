@@ -7,6 +7,7 @@
 ``answers``       what a driver answers and raises, as the types that the contract promises
 ``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
 ``routing``       several drivers as one: each request goes to the driver that its class names
+``hot``, ``tags`` what of a class may change on a VM that runs; tags, of which others have put some there
 ``life``          what a controller does about one VM: ensured, looked for, deleted
 ``metrics``       how calls ended and how long they took, for Prometheus, under the names that dashboards know
 

@@ -70,12 +70,12 @@ def by_resource(spec: Mapping[str, Any], flat: Sequence[str]) -> Mapping[str, An
 
 
 def last_applied_tags(last_applied: Mapping[str, Any] | None, flat: Sequence[str]) -> Tags | None:
-    """The tags that were applied last; None where that is not known."""
+    """The tags that were applied last; None where that is not known. Of an update that was cut off it may be
+    two providerSpecs in one, of which one has the flat form and the other does not: then both count."""
     if last_applied is None or not isinstance(raw := last_applied.get(FIELD, {}), Mapping):
         return None
-    if any(isinstance(each, Mapping) for each in raw.values()):
-        return Tags(**{each: _texts(raw.get(each)) for each in RESOURCES})
-    return Tags(**{each: _texts(raw) for each in flat})
+    texts = _texts(raw)
+    return Tags(**{each: {**(texts if each in flat else {}), **_texts(raw.get(each))} for each in RESOURCES})
 
 
 def last_applied_switch(last_applied: Mapping[str, Any] | None, field: str) -> bool | None:

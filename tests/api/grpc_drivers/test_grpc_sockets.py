@@ -17,7 +17,7 @@ import pytest
 
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import Code, DriverError, InvalidArgument
 from kubewright.driver.registry import Settings, load
 from kubewright.pki.certificates import new_authority, new_client, new_server
 from kubewright.providers.grpc.client import DriverOffer, Target, serve
@@ -105,6 +105,11 @@ async def test_a_vm_is_made_and_deleted_through_a_unix_socket_that_is_ours_alone
             assert [each.provider_id for each in await driver.list(class_request("small"))] == [
                 made.provider_id
             ]
+            tagged = class_request("small", tags={"disk": {"backup": "daily"}, "network": {"A": ""}})
+            assert list(driver.hot_fields(tagged.machine_class)) == ["tags", "sourceDestCheck"]
+            with pytest.raises(InvalidArgument, match=r"tags\.network: 'A': a key has at most 63 lower-case"):
+                await driver.update(tagged.of(request.machine), {})
+            await driver.update(request, None)
             await driver.delete(request)
             assert await driver.list(class_request("small")) == []
     assert not path.exists()

@@ -45,6 +45,7 @@ LAST = {
     "no tags": ({"region": "x"}, Tags()),
     "flat": ({"tags": {"a": "1"}}, Tags(vm={"a": "1"}, disk={"a": "1"})),
     "per resource": ({"tags": {"network": {"a": "1"}}}, Tags(network={"a": "1"})),
+    "of two forms, after an update that was cut off": ({"tags": {"old": "1", "vm": {"new": "1"}}}, Tags(vm={"old": "1", "new": "1"}, disk={"old": "1"})),
     "edited into something else by hand": ({"tags": "x"}, None),
     "with values that are no texts": ({"tags": {"vm": {"a": 1, "b": "2"}, "disk": [1]}}, Tags(vm={"b": "2"})),
     "flat with such": ({"tags": {"a": 1, "b": "2"}}, Tags(vm={"b": "2"}, disk={"b": "2"})),
