@@ -217,6 +217,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "rollout",
         "driver",
         "vm",
+        "local",
     ]
     assert not any(line.endswith("...") for line in commands)
 

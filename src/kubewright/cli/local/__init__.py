@@ -20,7 +20,7 @@ import typer
 from kubewright.cli.local.switches import restore, setup
 
 local = typer.Typer(
-    help="Work on machines of a cluster from this machine, in place of the manager there.",
+    help="Work here on the machines of a cluster, and give them back.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
