@@ -189,7 +189,6 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run.command import run as command
 
-    switches.log_at(mcm_switches.log_level(mcm, log_level))
     command(run_switches.typed(context.params, mcm))
 
 

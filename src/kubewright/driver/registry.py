@@ -80,8 +80,7 @@ def load(name: str, settings: Settings, found: Iterable[EntryPoint] | None = Non
     if lacking := [verb for verb in VERBS if not callable(getattr(made, verb, None))]:
         kind = type(made).__name__
         raise InvalidInput(
-            f"driver {name!r} ({point.value}) is no driver: its factory made a {kind} without "
-            f"{', '.join(lacking)}"
+            f"driver {name!r} ({point.value}) is none: its factory made a {kind} without {', '.join(lacking)}"
         )
     return cast("Driver", made)
 

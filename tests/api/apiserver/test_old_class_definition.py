@@ -32,7 +32,7 @@ async def test_a_manifest_of_the_seed_is_stored_and_listed_with_the_columns_of_t
     server = ApiServer(clock)
     await server.start()
     api = Api(InProcess(server.handle), clock, "embedded")
-    crd = yaml.safe_load((FOLDER / "awsmachineclasses.machine.sapcloud.io.yaml").read_text())
+    crd = yaml.safe_load((FOLDER / "definition" / "awsmachineclasses.machine.sapcloud.io.yaml").read_text())
     (await api.post(CRDS, crd)).ok()
     (await api.post(OLD_KIND.path("default"), yaml.safe_load(SEED))).ok()
     table = (await api.get(OLD_KIND.path("default"), accept=TABLE)).ok()

@@ -142,3 +142,34 @@ async def test_events_come_from_who_the_original_says(world: World) -> None:
     found = await sources(world)
     assert found["SuccessfulCreate"] == found["SuccessfulDelete"] == {"machineset-controller"}
     assert found["ScalingMachineSet"] == {"machine-controller-manager"}
+
+
+async def test_a_generation_is_observed_only_when_a_pass_over_it_has_succeeded(world: World) -> None:
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    good = await world.deployment()
+    (only,) = await world.sets()
+    key, set_key = Key(NS, good.name), Key(NS, only.name)
+    wrong = {"spec": {"selector": {"matchLabels": {"no": "machine"}}}}
+    await world.client.patch(MACHINE_DEPLOYMENT, key, wrong)
+    await world.client.patch(MACHINE_SET, set_key, wrong)
+    await world.clock.sleep(30)
+    bad, (bad_set,) = await world.deployment(), await world.sets()
+    assert bad.metadata.generation > bad.status.observed_generation == good.metadata.generation
+    assert bad_set.metadata.generation > bad_set.status.observed_generation == only.metadata.generation
+    for kind, where, before in ((MACHINE_DEPLOYMENT, key, good), (MACHINE_SET, set_key, only)):
+        labels = {"no": None, **before.spec.selector.match_labels}
+        await world.client.patch(kind, where, {"spec": {"selector": {"matchLabels": labels}}})
+    await world.clock.sleep(30)
+    mended, (mended_set,) = await world.deployment(), await world.sets()
+    assert mended.status.observed_generation == mended.metadata.generation
+    assert mended_set.status.observed_generation == mended_set.metadata.generation
+
+
+async def test_a_set_and_a_deployment_without_replicas_are_those_with_none(world: World) -> None:
+    """As in MCM, whose field is no pointer: what is not given cannot be told from 0."""
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    key = Key(NS, (await world.deployment()).name)
+    await world.client.patch(MACHINE_DEPLOYMENT, key, {"spec": {"replicas": None}})
+    await world.settle(0)

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kubewright.api.machine import names
+from kubewright.api.machine.crds import crds
 from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.machine.validate import (
@@ -199,3 +200,7 @@ class TestRules:
         bad = MACHINE_CLASS.from_plain({"nodeTemplate": {"capacity": {"cpu": 1}, "region": "r"}})
         assert [error.message for error in validate_class(bad)] == [capacity, capacity, names_missing]
         assert validate_class(MACHINE_CLASS.from_plain({"providerSpec": {}})) == []
+
+
+def test_the_api_has_the_one_version_that_gardener_serves():
+    assert {version["name"] for crd in crds() for version in crd["spec"]["versions"]} == {"v1alpha1"}

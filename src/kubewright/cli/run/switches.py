@@ -333,6 +333,7 @@ class RunSwitches:
     restore_image: str
     placeholder_image: str
     snapshot_folder: Path | None
+    log_level: str
     mcm: Mapping[str, str] = field(default_factory=dict)
 
 
