@@ -12,7 +12,6 @@ from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
 from kubewright.cli.rollout.app import rollout
-from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
 from kubewright.cli.signals import INTERRUPTED, ended
 from kubewright.cli.vm.app import vm
@@ -186,10 +185,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: switches.Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
-    from kubewright.cli.run.command import run as command
-
-    switches.log_at(mcm_switches.log_level(mcm, log_level))
-    command(run_switches.typed(context.params, mcm))
+    run_switches.perform(context.params, mcm)
 
 
 @app.command()
