@@ -13,7 +13,6 @@ from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
 from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
-from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
 from kubewright.cli.signals import INTERRUPTED, ended
 from kubewright.cli.vm.app import vm
@@ -187,9 +186,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: switches.Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
-    from kubewright.cli.run.command import run as command
-
-    command(run_switches.typed(context.params, mcm))
+    run_switches.perform(context.params, mcm)
 
 
 @app.command()

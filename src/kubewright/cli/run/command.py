@@ -41,7 +41,6 @@ def run(typed: RunSwitches) -> None:
         InvalidInput: a switch has a bad value, or a kubeconfig cannot be used.
         LostLease: a Lease was lost, and ``--leader-elect-exit`` was given.
     """
-    log_at(mcm.log_level(typed.mcm, typed.log_level))
     options = Options(
         driver=typed.driver,
         driver_options=driver_options(typed.driver_option or (), typed.driver),

@@ -18,8 +18,8 @@ from typer.core import TyperCommand
 
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.run import config_file
-from kubewright.cli.run.mcm import BY_NAME, SWITCHES, Switch
-from kubewright.cli.switches import path_of
+from kubewright.cli.run.mcm import BY_NAME, SWITCHES, Switch, log_level
+from kubewright.cli.switches import log_at, path_of
 
 
 class RunCommand(TyperCommand):
@@ -333,7 +333,6 @@ class RunSwitches:
     restore_image: str
     placeholder_image: str
     snapshot_folder: Path | None
-    log_level: str
     mcm: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -341,3 +340,16 @@ def typed(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> RunSwitches:
     """What the user typed, from the parameters of the command; those that are no fields do not count."""
     own = {each.name for each in fields(RunSwitches)}
     return RunSwitches(**{name: value for name, value in parameters.items() if name in own}, mcm=mcm)
+
+
+def perform(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> None:
+    """Run what the user typed, and log at the level of it.
+
+    Raises:
+        InvalidInput: a switch has a bad value.
+        LostLease: a Lease was lost, and ``--leader-elect-exit`` was given.
+    """
+    from kubewright.cli.run.command import run
+
+    log_at(log_level(mcm, parameters["log_level"]))
+    run(typed(parameters, mcm))
