@@ -14,7 +14,7 @@ from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, Vol
 from kubewright.driver.errors import NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import driver as make
-from kubewright.providers.qemu.driver import TEND_SECONDS, WARM_SECONDS, QemuDriver
+from kubewright.providers.qemu.driver import SETTLED_SECONDS, TEND_SECONDS, WARM_SECONDS, QemuDriver
 from kubewright.providers.qemu.host import LINE, boot_sector
 from kubewright.testing.driver_conformance import Tagged
 from kubewright.testing.scenes import class_request
@@ -42,8 +42,9 @@ class Ticks(SystemClock):
     async def sleep(self, seconds: float) -> None:
         if seconds == TEND_SECONDS:
             self.rests.set()
-        self.rounds += seconds == WARM_SECONDS
-        await super().sleep(0.01 if seconds == WARM_SECONDS else seconds)
+        of_warm = seconds in (WARM_SECONDS, SETTLED_SECONDS)
+        self.rounds += of_warm
+        await super().sleep(0.01 if of_warm else seconds)
 
 
 class QemuBench:

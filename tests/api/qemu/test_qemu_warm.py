@@ -182,6 +182,18 @@ async def test_one_that_was_told_of_a_machine_and_not_moved_is_removed(bench: Wa
     assert not before.exists()
 
 
+async def test_one_whose_record_cannot_be_read_is_removed_since_no_machine_can_be_meant(
+    bench: WarmBench,
+) -> None:
+    await waiting(bench)
+    (before,) = bench.warm
+    (before / "vm.json").write_text("{")
+    await bench.restarted()
+    await bench.until(lambda: bench.made.waiting == 1)
+    assert not before.exists()
+    assert (await bench.made.create(bench.request())).last_known_state == WOKEN
+
+
 async def test_one_that_was_moved_and_stands_still_goes_on_with_the_next_process(bench: WarmBench) -> None:
     await waiting(bench)
     await bench.made.create(bench.request())

@@ -8,10 +8,19 @@ from dataclasses import replace
 import pytest
 
 from kubewright.driver.errors import Code, Exhausted
-from kubewright.providers.qemu.command import Guest, Host, argv, is_ignition, mac_of, seed_files
+from kubewright.providers.qemu.command import (
+    SEED_BYTES,
+    WARM,
+    Guest,
+    Host,
+    argv,
+    is_ignition,
+    mac_of,
+    seed_files,
+)
 from kubewright.providers.qemu.host import Shared, boot_sector, could_have_kvm
 from kubewright.providers.qemu.spec import parse_spec
-from kubewright.providers.qemu.vms import iso, new_id, qemu_failed, unreadable
+from kubewright.providers.qemu.vms import iso, may_be_of, new_id, qemu_failed, seed, unreadable
 
 HOST = Host("/usr/bin/qemu-system-x86_64", "tcg")
 GUEST = Guest("m1-0a0b0c0d", "m1", "qemu:///local/m1-0a0b0c0d", b"#cloud-config\n")
@@ -106,6 +115,21 @@ def test_a_seed_is_read_as_it_was_written():
             image.get_file_from_iso_fp(read, **path)
             assert read.getvalue() == content
     image.close()
+
+
+def test_a_guest_that_is_to_wait_has_a_seed_that_says_so_in_the_size_of_all_that_it_may_become():
+    made, label = seed(replace(GUEST, waits=True)), slice(16 * 2048 + 40, 16 * 2048 + 72)
+    assert (made[label].strip(), len(made)) == (b"kwwait", SEED_BYTES)
+    woken = seed(GUEST)
+    assert (woken[label].strip(), len(woken) <= SEED_BYTES) == (b"cidata", True)
+
+
+def test_a_vm_that_has_waited_may_be_that_of_any_machine_by_its_id():
+    vm_id = new_id(WARM)
+    assert may_be_of(vm_id, "m1")
+    assert may_be_of("m1-0a0b0c0d", "m1")
+    assert not may_be_of("m1-0a0b0c0d", "m2")
+    assert not may_be_of(new_id("warm"), "m2")
 
 
 def test_cards_differ_and_are_local_to_qemu():

@@ -127,6 +127,11 @@ class Pool:
         """How many stand still."""
         return len(self._still)
 
+    @property
+    def settled(self) -> bool:
+        """Whether none is on its way."""
+        return len(self._still) == len(self.vms.all)
+
     def take(self, shape: str) -> Running | None:
         """A VM that stands still, which is the caller's from here on."""
         for running in self.vms.all.values():
@@ -227,6 +232,7 @@ async def wake(running: Running, vm: Vm, guest: Guest, vms: Vms) -> Running:
     await asyncio.to_thread(_become, running.folder, folder, vm, content)
     running.vm, running.folder = vm, folder
     await vms.take_over(running)
+    log.info("a VM that waited is a machine's now", vm=vm.id, machine=vm.name)
     return running
 
 
