@@ -57,16 +57,10 @@ from kubewright.providers.qemu.vms import (
 from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
-<<<<<<< HEAD
 HOT_FIELDS = (tags.FIELD,)
-TEND_SECONDS, WARM_SECONDS, QUIET_SECONDS = 10.0, 1.0, 120.0
-"""How often VMs are looked after, and those that wait; and since when no VM was made for a machine when a
-further one boots that is to wait."""
-=======
 TEND_SECONDS, WARM_SECONDS, SETTLED_SECONDS, QUIET_SECONDS = 10.0, 1.0, 5.0, 120.0
 """How often VMs are looked after; those that come to wait, and where all of them do; and since when no VM was
 made for a machine when a further one boots that is to wait."""
->>>>>>> vm
 LARGEST_WOKEN = command.SEED_BYTES // 2
 """Bytes of user data; the names and the structure of a seed need room beside them."""
 WOKEN = "on: it had been booted before its machine was made, and was woken for it"
