@@ -104,7 +104,6 @@ class TestGo(DriverConformance):
             second = await driver.create(bench.machine_class.of(stub("m1", "ns", "another-owner")))
             assert first.provider_id == second.provider_id
 
-
     async def test_tags_are_updated_and_those_by_which_vms_are_found_stay(self) -> None:
         async with self.bench() as bench:
             driver, spec = await bench.driver(), bench.machine_class.machine_class.provider_spec

@@ -38,7 +38,9 @@ def ran(folder: Path, *words: str | Path) -> str:
 def test_a_new_project_passes_its_tests_and_the_conformance_suite(project: Path) -> None:
     told = ran(project, "make", "test", f"PYTHON={sys.executable}", "ARGS=-q")
     assert "failed" not in told
-    assert "3 skipped" in told, "initialize, tags by which VMs of Gardener are found, updates that are interrupted"
+    assert "3 skipped" in told, (
+        "initialize, tags by which VMs of Gardener are found, updates that are interrupted"
+    )
 
 
 def test_a_new_project_is_in_the_style_of_ours(project: Path) -> None:
