@@ -15,7 +15,7 @@ from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import switches as run_switches
 from kubewright.cli.signals import INTERRUPTED, ended
-from kubewright.cli.vm.app import vm
+from kubewright.cli.vm.app import classes, vm
 
 app = typer.Typer(
     name="kubewright",
@@ -229,7 +229,11 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
 app.add_typer(driver, name="driver")
 app.add_typer(vm, name="vm")
+<<<<<<< HEAD
 app.add_typer(local, name="local")
+=======
+app.add_typer(classes, name="class")
+>>>>>>> hot
 
 
 @cluster.command()

@@ -527,3 +527,62 @@ def test_a_vm_that_has_to_be_initialized_says_so_until_it_is(
     assert (
         shown.out == "Machine id: sim:///sim-1/vm-000001\nName: m1\nInternalIP: 10.0.0.1\nHostname: m1\n" * 3
     )
+
+
+SPEC = {"type": "s", "zone": "a", "tags": {"team": "b"}}
+NAMED = {
+    "no hash yet": ("small", "small-"),
+    "an older hash": ("small-0123456789abcdef", "small-"),
+    "a number that is none": ("small-12", "small-12-"),
+    "a long name": ("x" * 60, "x" * 46 + "-"),
+    "a dot before the hash": ("x" * 45 + ".y", "x" * 45 + "-"),
+}
+
+
+@pytest.mark.parametrize(("name", "starts"), NAMED.values(), ids=NAMED.keys())
+def test_a_class_is_named_by_what_only_another_vm_can_have(name: str, starts: str) -> None:
+    found = class_request(name, **SPEC).machine_class
+    other = class_request(name, **{**SPEC, "tags": {}}).machine_class
+    bigger = class_request(name, **{**SPEC, "type": "l"}).machine_class
+    shown = requests.hashed(found, ["tags"])
+    assert shown == requests.hashed(other, ["tags"])
+    assert shown["name"] == f"{starts}{shown['hash']}"
+    assert len(shown["name"]) <= 63
+    assert shown["hash"] != requests.hashed(bigger, ["tags"])["hash"]
+
+
+def test_the_hash_of_a_class_is_printed_and_the_order_of_its_fields_is_no_difference(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("one.json", {**CLASS, "providerSpec": {"zone": "a", "region": "b"}})
+    write("two.json", {**CLASS, "providerSpec": {"region": "b", "zone": "a"}})
+    printed = []
+    for name in ("one.json", "two.json"):
+        assert ends(main, "class", "hash", "-f", name, "-o", "json") == 0
+        printed.append(json.loads(capsys.readouterr().out))
+    assert printed[0] == printed[1]
+    assert printed[0]["name"] == f"small-{printed[0]['hash']}"
+    assert ends(main, "class", "hash", "-f", "one.json") == 0
+    hashed, named, _hot = capsys.readouterr().out.splitlines()
+    assert hashed.split() == ["hash", printed[0]["hash"]]
+    assert named.split() == ["name", printed[0]["name"]]
+
+
+BAD_CLASSES: dict[str, tuple[Any, tuple[str, ...], str]] = {
+    "no providerSpec": ({**CLASS, "providerSpec": {}}, (), "providerSpec: it is missing or empty"),
+    "no driver of that name": (CLASS, ("--driver", "nope"), "there is no driver 'nope'"),
+    "another kind": ({**CLASS, "kind": "Secret"}, (), "kind"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_CLASSES)
+def test_a_class_that_cannot_be_hashed_is_told(
+    bad: str, write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, words, told = BAD_CLASSES[bad]
+    write("bad.json", content)
+    assert ends(main, "class", "hash", "-f", "bad.json", *words) in (1, 2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err

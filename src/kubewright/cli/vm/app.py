@@ -1,4 +1,4 @@
-"""The commands of ``kubewright vm`` and their switches.
+"""The commands of ``kubewright vm`` and ``kubewright class``, and their switches.
 
 Called by    ``cli.app``, which must stay quick to import: what a command needs is imported when it is called.
 """
@@ -9,6 +9,10 @@ from typing import Annotated
 import typer
 
 from kubewright.cli.switches import path_of
+<<<<<<< HEAD
+=======
+from kubewright.cli.vm.given import DriverName as DriverOfClass
+>>>>>>> hot
 from kubewright.cli.vm.given import ForClass, ForDriver, gathered, vm_id
 
 vm = typer.Typer(
@@ -18,6 +22,18 @@ vm = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+classes = typer.Typer(
+    help="Look at MachineClasses with their driver, without a cluster.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+ClassFile = Annotated[
+    Path,
+    typer.Option(
+        "-f", "--class", help="The file of the MachineClass.", metavar="FILE", parser=path_of("--class")
+    ),
+]
 Name = Annotated[
     str, typer.Argument(help="Of the machine that the VM is for.", metavar="NAME", show_default=False)
 ]
@@ -125,3 +141,21 @@ def volumes(files: VolumeFiles, *, given: ForDriver, driver: DriverName) -> None
     from kubewright.cli.vm.files import read_volumes
 
     command.volumes(given.asked_of(driver), read_volumes(files))
+
+
+@classes.callback()
+def of_classes() -> None:
+    """The commands of `kubewright class`: there is one, and more may come."""
+
+
+@classes.command(name="hash")
+@gathered(ForDriver)
+def class_hash(*, given: ForDriver, class_file: ClassFile, driver: DriverOfClass = "") -> None:
+    """Print a hash of what only another VM can have of a class, and a name with it.
+
+    Two classes with the same hash differ in what their driver changes on VMs that run. Name classes by it:
+    then a change of the rest is a class of another name, which rolls machines.
+    """
+    from kubewright.cli.vm import command
+
+    command.class_hash(given.asked_of_class(class_file, driver))

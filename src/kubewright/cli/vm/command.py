@@ -231,6 +231,30 @@ def volumes(asked: Asked, found: Sequence[VolumeSpec]) -> None:
         print(each)
 
 
+def class_hash(asked: Asked) -> None:
+    """Print the hash of the fixed fields of a class, and a name for it.
+
+    Raises:
+        Failed: the driver does not say which fields it can change.
+        InvalidInput: the driver or its options are wrong.
+    """
+    found = asked.request.machine_class
+
+    async def work(driver: GuardedDriver, _clock: Clock) -> tuple[str, ...]:
+        try:
+            return tuple(driver.hot_fields(found))
+        except Unimplemented:
+            note(f"driver {asked.driver.name} changes no VM that runs, so all fields are fixed")
+            return ()
+
+    hot = _run(asked, "hot fields", work)
+    shown = requests.hashed(found, hot)
+    if asked.output:
+        _print_json(shown)
+        return
+    print(f"hash\t{shown['hash']}\nname\t{shown['name']}\nhot\t{', '.join(hot) or '-'}".expandtabs(8))
+
+
 def note(text: str) -> None:
     """Tell what is no result."""
     print(f"note: {text}", file=sys.stderr)

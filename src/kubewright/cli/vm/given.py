@@ -108,6 +108,19 @@ class ForDriver:
         except InvalidInput as error:
             raise switches.Unusable(str(error)) from None
 
+    def asked_of_class(self, path: Path, driver: str) -> "Asked":
+        """What a command is about that looks at a class, and asks no cloud.
+
+        Raises:
+            Unusable: the file has something else; and as ``asked_of``.
+        """
+        from kubewright.cli.vm.files import read_class
+        from kubewright.cli.vm.requests import driver_of_class
+        from kubewright.driver.contract import ClassRequest
+
+        found = read_class(path, "default")
+        return self.asked_of(driver_of_class(driver, found), request=ClassRequest(found))
+
     def _chosen(self, driver: str) -> "Chosen":
         from kubewright.cli.switches import driver_options
         from kubewright.cli.vm.calls import Chosen

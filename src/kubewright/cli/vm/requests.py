@@ -9,6 +9,7 @@ Called by    ``command``, ``app``, ``managevm``, ``files``.
 """
 
 import base64
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,11 @@ from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
 from kubewright.cli.switches import Unusable
 from kubewright.driver import hot
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, owner_tag, stub
+from kubewright.driver.hot import class_hash
 from kubewright.machines.machine.caches import class_seen, secret_keys
 from kubewright.machines.machine.userdata import filled, wants_token
 from kubewright.wire.gvk import Key
-from kubewright.wire.naming import dns_subdomain, machine_name_problem
+from kubewright.wire.naming import LABEL_VALUE, dns_subdomain, machine_name_problem
 
 OWNER = "vm"
 """The kind before the uid of an owner that is no object."""
@@ -63,6 +65,18 @@ def driver_of_kind(kind: str, found: MachineClass, installed: Collection[str]) -
         return OLD_KINDS[kind]
     known = ", ".join([*sorted({*installed, *OLD_KINDS.values()}), *OLD_KINDS, MACHINE_CLASS.resource.kind])
     raise Unusable(f"--classkind {kind!r} is not known; there are: {known}")
+
+
+HASHED = re.compile(r"-[0-9a-f]{16}$")
+"""The end of a name that ``hashed`` has made."""
+
+
+def hashed(found: MachineClass, hot: Sequence[str]) -> dict[str, Any]:
+    """What is printed of the hash of a class: the hash, a name with it in place of an older one, and the
+    fields that are not in it."""
+    digits = class_hash(found.provider_spec, hot)
+    base = HASHED.sub("", found.metadata.name)[: LABEL_VALUE - len(digits) - 1].rstrip("-.")
+    return {"hash": digits, "name": f"{base}-{digits}" if base else digits, "hotFields": list(hot)}
 
 
 def driver_of_class(named: str, found: MachineClass) -> str:

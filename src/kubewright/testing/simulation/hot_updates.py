@@ -50,7 +50,9 @@ def _begun(tags: Mapping[str, str]) -> bool:
 
 
 def driver(person: Person) -> TaggingDriver:
-    return person.world.driver
+    made = person.world.driver
+    assert isinstance(made, TaggingDriver), "worlds of clusters have another"
+    return made
 
 
 def tags_of(person: Person) -> list[Mapping[str, str]]:
