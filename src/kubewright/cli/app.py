@@ -229,11 +229,8 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
 app.add_typer(driver, name="driver")
 app.add_typer(vm, name="vm")
-<<<<<<< HEAD
 app.add_typer(local, name="local")
-=======
 app.add_typer(classes, name="class")
->>>>>>> hot
 
 
 @cluster.command()

@@ -9,10 +9,7 @@ from typing import Annotated
 import typer
 
 from kubewright.cli.switches import path_of
-<<<<<<< HEAD
-=======
 from kubewright.cli.vm.given import DriverName as DriverOfClass
->>>>>>> hot
 from kubewright.cli.vm.given import ForClass, ForDriver, gathered, vm_id
 
 vm = typer.Typer(
