@@ -123,7 +123,7 @@ async def test_the_class_of_the_seed_becomes_a_machine_class_that_the_aws_driver
     assert made.secret_ref == SecretReference(name="test-secret", namespace="garden")
     spec = parse_spec(made.provider_spec)
     assert (spec.ami, spec.machine_type, spec.region) == ("ami-c0ffee0123456789a", "t2.xlarge", "eu-west-1")
-    assert spec.tags == OLD["spec"]["tags"]
+    assert spec.tags.vm == OLD["spec"]["tags"]
     assert made == await routed.generate_machine_class(OldClass(OLD_KIND, OLD))
 
 
