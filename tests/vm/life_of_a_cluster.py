@@ -11,7 +11,7 @@ from kubewright.api import catalog
 
 NAME, PLANE = "blue", "blue-control-plane"
 CONTROLLERS = "--controllers=*,clusters,bootstrap,infra"
-INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 900, 400, 480, 240
+INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 900, 600, 480, 240
 SHOWN = (
     *("clusters", "kubewrightclusters", "machines.cluster.x-k8s.io", "kubewrightmachines", "kubeadmconfigs"),
     *("machinehealthchecks", "events"),
