@@ -25,7 +25,7 @@ from kubewright.api import catalog
 
 WORKERS = 2
 MEMORY = {"memory": "768Mi"}
-WARM_SECONDS = 600
+WARM_SECONDS = 900
 
 
 async def life(stage: OnKubernetes) -> None:
