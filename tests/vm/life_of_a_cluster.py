@@ -63,7 +63,11 @@ def kubeconfig() -> str:
 def control_plane() -> list[Any]:
     """A Cluster, and one Machine on which kubeadm makes its control plane."""
     infrastructure = objects.of("KubewrightCluster", NAME, {"driver": "qemu"}, objects.INFRA)
+    alone = {
+        "extraArgs": {"leader-elect": "false"}
+    }  # a lease that is lost to a slow disk or core ends the program
     init = {
+        "clusterConfiguration": {"controllerManager": alone, "scheduler": alone},
         "initConfiguration": {"nodeRegistration": objects.REGISTRATION, "skipPhases": NOT_HERE},
         "files": objects.FILES,
         "preKubeadmCommands": [PATIENT, TOLD],
