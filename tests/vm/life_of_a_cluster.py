@@ -11,7 +11,7 @@ from kubewright.api import catalog
 
 NAME, PLANE = "blue", "blue-control-plane"
 CONTROLLERS = "--controllers=*,clusters,bootstrap,infra"
-INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 900, 400, 480, 240
+INIT_SECONDS, BOOT_SECONDS, HEALED_SECONDS, GONE_SECONDS = 900, 600, 480, 240
 SHOWN = (
     *("clusters", "kubewrightclusters", "machines.cluster.x-k8s.io", "kubewrightmachines", "kubeadmconfigs"),
     *("machinehealthchecks", "events"),
@@ -63,7 +63,11 @@ def kubeconfig() -> str:
 def control_plane() -> list[Any]:
     """A Cluster, and one Machine on which kubeadm makes its control plane."""
     infrastructure = objects.of("KubewrightCluster", NAME, {"driver": "qemu"}, objects.INFRA)
+    alone = {
+        "extraArgs": {"leader-elect": "false"}
+    }  # a lease that is lost to a slow disk or core ends the program
     init = {
+        "clusterConfiguration": {"controllerManager": alone, "scheduler": alone},
         "initConfiguration": {"nodeRegistration": objects.REGISTRATION, "skipPhases": NOT_HERE},
         "files": objects.FILES,
         "preKubeadmCommands": [PATIENT, TOLD],

@@ -392,3 +392,11 @@ def test_the_console_in_a_status_is_a_paragraph_of_its_own():
 def test_what_a_user_wrote_into_an_event_is_no_command_to_the_terminal(capsys):
     print_lines([page.Line("note  \x1b]0;yours\x07\x1b[2Jno\tway\u202e\nnext")])
     assert capsys.readouterr().out == "note  ]0;yours[2Jno way\nnext\n"
+
+
+def test_what_the_driver_says_of_a_vm_is_told():
+    """That it was booted before its machine was made, say."""
+    status = {**machine("Running")["status"], "lastKnownState": "on: it was woken" + "." * 1000}
+    (note,) = tell(facts("mc", status)).notes
+    assert note.startswith("its driver says of the VM: on: it was woken...")
+    assert len(note) < 350

@@ -48,6 +48,7 @@ OWN_FINALIZERS = frozenset({
 """What our controllers put on objects, and take off."""
 
 WELL = ("Running", "Available")
+STATE_CHARS = 300
 BAD_WHILE_TRUE = ("ReplicaFailure", "Frozen")
 """Conditions of sets and deployments of ``machine.sapcloud.io`` that are bad while they are True."""
 
@@ -102,7 +103,8 @@ class Story(Value, frozen=True, kw_only=True):
     ``console``     the end of what its VM wrote to its console, where its status has that
     ``waits_for``   a clause for each thing that is not as it should be
     ``belongs_to``  its owners, and the Node or the machine that goes with it
-    ``notes``       what could not be read or asked, and where the decisions are from
+    ``notes``       what the driver says of the VM, what could not be read or asked, and where the decisions
+                    are from
     """
 
     kind: str
@@ -158,9 +160,16 @@ def tell(facts: Facts) -> Story:
         decisions=decisions,
         next=tuple(_next(facts, decisions)),
         belongs_to=tuple(dict.fromkeys(_owners(meta))),
-        notes=tuple(facts.notes),
+        notes=(*_of_driver(facts.found), *facts.notes),
         events=tuple(happened(facts.events)),
     )
+
+
+def _of_driver(found: JsonObject) -> Iterator[str]:
+    """What the driver has left in the status of a machine: that its VM is off, or was booted beforehand."""
+    state = part(found, "status").get("lastKnownState")
+    if isinstance(state, str) and state:
+        yield f"its driver says of the VM: {state[:STATE_CHARS]}"
 
 
 def of_pass(found: Pass) -> Decision:

@@ -58,7 +58,7 @@ from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
 HOT_FIELDS = (tags.FIELD,)
-TEND_SECONDS, WARM_SECONDS, SETTLED_SECONDS, QUIET_SECONDS = 10.0, 1.0, 5.0, 120.0
+TEND_SECONDS, WARM_SECONDS, SETTLED_SECONDS, QUIET_SECONDS = 10.0, 1.0, 5.0, 300.0
 """How often VMs are looked after; those that come to wait, and where all of them do; and since when no VM was
 made for a machine when a further one boots that is to wait."""
 LARGEST_WOKEN = command.SEED_BYTES // 2
