@@ -191,7 +191,7 @@ def would_roll(deployment: JsonObject, name: str, machine_class: JsonObject) -> 
     """A line for what a class says of its machines that they do not have, as its condition has it, and how
     many would be replaced to get it."""
     conditions = machine_class.get("status", {}).get("conditions", ())
-    told = next((each for each in conditions if each.get("type") == CLASS_APPLIED), {})
+    told: JsonObject = next((each for each in conditions if each.get("type") == CLASS_APPLIED), {})
     if told.get("status") != "False":
         return []
     replicas = deployment["spec"].get("replicas", 0)

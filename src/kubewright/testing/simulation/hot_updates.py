@@ -50,7 +50,9 @@ def _begun(tags: Mapping[str, str]) -> bool:
 
 
 def driver(person: Person) -> TaggingDriver:
-    return person.world.driver
+    found = person.world.driver
+    assert isinstance(found, TaggingDriver)
+    return found
 
 
 def tags_of(person: Person) -> list[Mapping[str, str]]:

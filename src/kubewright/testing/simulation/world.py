@@ -22,6 +22,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation import removals
 from kubewright.testing.simulation.api_servers import SimServer
@@ -94,7 +95,7 @@ class World:
         self.target = self._cluster("target") if plot.apart else self.control
         self.clusters = (self.control, self.target) if plot.apart else (self.control,)
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
-        self.driver = TaggingDriver(self.cloud, kubelets)
+        self.driver: SimDriver = TaggingDriver(self.cloud, kubelets)
         steady = self.clock("person")
         self.client = self._connect(self.control, self._person, steady)
         self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
