@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.cli.rollout import decide
 from kubewright.cli.rollout.apis import MACHINES
 from kubewright.cli.rollout.command import Deployment, changed, follow
@@ -57,3 +58,22 @@ async def test_the_history_goes_on_when_a_template_comes_again() -> None:
 async def said(world: World, target: Deployment, wanted: Any) -> str:
     """What a command says after its change."""
     return (await changed(world.client, target, wanted)).said
+
+
+async def test_the_status_of_a_rollout_tells_what_a_class_says_that_only_other_vms_can_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with embedded_world(short_timeouts()) as world:
+        target = Deployment("mcd/workers", world.namespace)
+        await world.deploy("workers", 2)
+        await world.settled(2)
+        assert await follow(world.client, world.clock, target, 300)
+        assert capsys.readouterr().err == ""
+        changed = {"providerSpec": {"instanceType": "huge"}}
+        await world.client.patch(MACHINE_CLASS, world.key("small"), changed)
+        await world.clock.sleep(2)
+        assert await follow(world.client, world.clock, target, 300)
+        told = capsys.readouterr().err
+        assert "class small: Machines of this class do not have what it says" in told
+        assert "providerSpec.instanceType" in told
+        assert "A class of another name would roll 2 machines" in told

@@ -10,6 +10,7 @@ from kubewright.cli.rollout.apis import CLUSTERS, MACHINES, Api, named
 from kubewright.cli.rollout.decide import (
     Change,
     Progress,
+    class_name,
     history,
     pause,
     progress,
@@ -17,6 +18,7 @@ from kubewright.cli.rollout.decide import (
     table,
     template_of,
     undo,
+    would_roll,
 )
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -206,3 +208,14 @@ def test_how_a_deployment_is_named(text: str, api: Api) -> None:
 def test_a_name_that_could_mean_either_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="write mcd/NAME for machinedeployment"):
         named(text)
+
+
+def test_what_would_roll_is_told_only_where_a_class_says_so() -> None:
+    said = {"type": "Applied", "status": "False", "message": "its type differs"}
+    assert class_name(deployment()) == "large"
+    assert would_roll(deployment(), "large", {"status": {"conditions": [said]}}) == [
+        "class large: its type differs. A class of another name would roll 3 machines"
+    ]
+    assert would_roll(deployment(), "large", {"status": {"conditions": [{**said, "status": "True"}]}}) == []
+    assert would_roll(deployment(), "large", {}) == []
+    assert class_name({"spec": {}}) == ""

@@ -7,16 +7,18 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 
+from kubewright.api.kinds import dynamic
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.asking import asked, require_namespace
 from kubewright.cli.rollout import decide
-from kubewright.cli.rollout.apis import Api, JsonObject, named
+from kubewright.cli.rollout.apis import MACHINES, Api, JsonObject, named
 from kubewright.cli.rollout.decide import Change
 from kubewright.cli.switches import Where
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid, with_version
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.goyaml import dumped
 from kubewright.wire.gvk import Key
 
@@ -121,6 +123,20 @@ def status(where: Where, deployment: Deployment, timeout: timedelta) -> bool:
     return asked(where, lambda client: follow(client, SystemClock(), deployment, timeout.total_seconds()))
 
 
+async def _not_applied(client: Client, deployment: Deployment) -> list[str]:
+    """What its class says, and its machines will have only when they are replaced. A user who may not read
+    classes, or whose kind of deployment has none, is told nothing."""
+    if deployment.api.kind != MACHINES.kind:
+        return []
+    found = await deployment.read(client)
+    name = decide.class_name(found)
+    try:
+        there = await client.get(dynamic(MACHINE_CLASS.resource), Key(deployment.key.namespace, name))
+    except ApiError:
+        return []
+    return decide.would_roll(found, name, there)
+
+
 async def follow(client: Client, clock: Clock, deployment: Deployment, seconds: float) -> bool:
     """As ``status``, with a client and a clock."""
     end, told = clock.monotonic() + seconds, ""
@@ -130,6 +146,8 @@ async def follow(client: Client, clock: Clock, deployment: Deployment, seconds: 
             print(f"{deployment} {found.said}", flush=True)
             told = found.said
         if found.done or found.failed:
+            for each in await _not_applied(client, deployment):
+                print(each, file=sys.stderr)
             return found.done
         if clock.monotonic() >= end:
             if seconds:

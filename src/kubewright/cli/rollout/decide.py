@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.api.diff import merge_patch
+from kubewright.api.machine.names import CLASS_APPLIED
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.counts import in_excess
@@ -179,3 +180,22 @@ def _without_hash(template: JsonObject, label: str) -> JsonObject:
     meta = dict(template.get("metadata", {}))
     labels = {key: text for key, text in meta.get("labels", {}).items() if key != label}
     return {**template, "metadata": {**meta, "labels": labels}}
+
+
+def class_name(deployment: JsonObject) -> str:
+    """The class of the machines that a deployment makes now."""
+    reference: JsonObject = deployment["spec"].get("template", {}).get("spec", {}).get("class", {})
+    return str(reference.get("name", ""))
+
+
+def would_roll(deployment: JsonObject, name: str, machine_class: JsonObject) -> list[str]:
+    """A line for what a class says of its machines that they do not have, as its condition has it, and how
+    many would be replaced to get it."""
+    conditions = machine_class.get("status", {}).get("conditions", ())
+    told: JsonObject = next((each for each in conditions if each.get("type") == CLASS_APPLIED), {})
+    if told.get("status") != "False":
+        return []
+    replicas = deployment["spec"].get("replicas", 0)
+    return [
+        f"class {name}: {told.get('message', '')}. A class of another name would roll {replicas} machines"
+    ]

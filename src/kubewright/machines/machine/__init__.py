@@ -17,8 +17,9 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
 
 Files        ``seen``      everything that is known of one machine, as one frozen value (``Seen``)
              ``look``      makes it, from ``caches``, and ``moments``: what this process saw begin
-             ``creation``  ``health``  ``in_place``  ``deletion``  ``preservation``
+             ``creation``  ``health``  ``hot_update``  ``in_place``  ``deletion``  ``preservation``
                            the decisions, pure: Seen -> Plan
+             ``applied``   what a VM has of its class, and what the class says by now (pure)
              ``replacements``  limits against mass replacement; ``refusals``: how a machine goes on after a
                            write that a server refused (pure)
              ``capacity``  the virtual capacity of a class on its nodes (pure)

@@ -50,9 +50,9 @@ def _begun(tags: Mapping[str, str]) -> bool:
 
 
 def driver(person: Person) -> TaggingDriver:
-    made = person.world.driver
-    assert isinstance(made, TaggingDriver), "worlds of clusters have another"
-    return made
+    found = person.world.driver
+    assert isinstance(found, TaggingDriver)
+    return found
 
 
 def tags_of(person: Person) -> list[Mapping[str, str]]:
