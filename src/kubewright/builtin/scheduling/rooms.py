@@ -12,9 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kubewright.api.core import PodDisruptionBudget
 from kubewright.base.clock import parse_rfc3339
 from kubewright.builtin.scheduling.decide import Nominee, Resident
 from kubewright.builtin.scheduling.facts import Amounts, PodSlice, requests_of
+from kubewright.builtin.scheduling.preemption import Budget
+from kubewright.nodes.drain.budgets import selector_of
 from kubewright.wire.gvk import Key
 
 
@@ -56,6 +59,17 @@ class Rooms:
     def below(self, node: str, priority: int) -> Sequence[Key]:
         """The Pods of a node that have a lower priority."""
         return [key for key, own in self._on.get(node, {}).items() if own < priority]
+
+    def lower(self, node: str, priority: int) -> Amounts | None:
+        """What the Pods of a node with a lower priority request; None where there are none."""
+        found = self.below(node, priority)
+        if not found:
+            return None
+        total: dict[str, float] = {}
+        for key in found:
+            for name, number in self._placed[key].requests.items():
+                total[name] = total.get(name, 0.0) + number
+        return total
 
     def nominees(self, node: str) -> Sequence[Nominee]:
         """The Pods without a node to which this one was promised."""
@@ -187,3 +201,14 @@ def resident(pod: PodSlice) -> Resident:
         leaves=meta.deleting,
         preempted=pod.preempted,
     )
+
+
+def budget_of(found: PodDisruptionBudget) -> Budget | None:
+    """A budget as preemption sees it. One that selects all Pods, or cannot be read, counts here for none of
+    them, as in a kube-scheduler."""
+    selector = found.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    status = found.status
+    names = frozenset(status.disrupted_pods)
+    return Budget(found.namespace, selector_of(found), status.disruptions_allowed, names)
