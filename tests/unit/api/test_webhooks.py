@@ -307,7 +307,7 @@ def test_each_kind_is_asked_about_once_at_each_stage_and_names_are_upstreams():
     }
     assert mutating[1]["clientConfig"]["service"]["path"] == "/mutate-cluster-x-k8s-io-v1beta1-machine"
     assert {each["failurePolicy"] for each in (*mutating, *validating)} == {"Ignore"}
-    assert {each["rules"][0]["apiVersions"][0] for each in validating} == {"v1beta1", "v1alpha4"}
+    assert {each["rules"][0]["apiVersions"][0] for each in validating} == {"v1beta1", "v1alpha4", "v1alpha1"}
 
 
 SCOPES = {
