@@ -86,3 +86,30 @@ async def test_room_that_a_pod_leaves_is_given_to_the_next(new_workloads: NewWor
         first = next(name for name in ("a", "b", "c") if name != last)
         await apps.delete("pods", first)
         await running(apps, last)
+
+
+async def test_a_pod_of_a_higher_priority_takes_the_place_of_a_lower_one(new_workloads: NewWorkloads) -> None:
+    """Its kubelet ends the victim, as it does a Pod that a user deletes."""
+    async with new_workloads() as apps:
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        await apps.api.post(classes, {"metadata": {"name": "urgent"}, "value": 1000})
+        large = {"resources": {"requests": {"cpu": "1500m"}}, "name": "main", "image": "app:1"}
+        for name in ("a", "b"):
+            await make(apps, name, containers=[large])
+            await running(apps, name)
+
+        async def known() -> bool:  # a real server's admission knows a class a moment after it was made
+            body = {
+                "metadata": {"name": "new"},
+                "spec": {"containers": [large], "priorityClassName": "urgent"},
+            }
+            return (await apps.api.post(apps.api.at("pods"), body)).code == 201
+
+        await apps.api.eventually(known, "the Pod is made")
+        node = (await running(apps, "new"))["spec"]["nodeName"]
+        uid = (await apps.api.get(apps.api.at("pods", "new"))).ok()["metadata"]["uid"]
+        left = {each["metadata"]["name"] for each in (await apps.api.get(apps.api.at("pods"))).ok()["items"]}
+        (gone,) = {"a", "b", "new"} - left
+        await apps.until_events(
+            gone, (SCHEDULER, "Normal", "Preempted", f"Preempted by pod {uid} on node {node}")
+        )

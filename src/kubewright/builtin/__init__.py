@@ -71,7 +71,7 @@ CONTROLLERS = (
     ControllerInfo("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
     ControllerInfo("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
     ControllerInfo("pod-gc", "Pod", "", "deletes pods on nodes that are gone or out of service"),
-    ControllerInfo("scheduler", "Pod", "", "gives pods that have no node one"),
+    ControllerInfo("scheduler", "Pod", "", "gives pods that have no node one, if need be that of lower ones"),
     ControllerInfo("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
     ControllerInfo("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
     ControllerInfo("serviceaccount", "Namespace", "", "makes the ServiceAccount default in each namespace"),

@@ -46,6 +46,10 @@ async def bound(world, name):
     return await world.eventually(look)
 
 
+async def told(world, name):
+    return (await world.get(PODS, name))["status"].get("conditions")
+
+
 async def test_what_a_scheduler_promised_before_it_ended_the_next_one_keeps(world):
     await furnish(world, a="1")
     await pod(world, "low", nodeName="a")
@@ -87,24 +91,16 @@ async def test_a_victim_that_has_finished_makes_room_before_its_pod_is_gone(worl
         assert await bound(world, "new") == "a"
 
 
-async def test_a_pod_that_finds_no_victims_costs_two_requests(world):
+async def test_a_pod_that_finds_no_victims_costs_one_request(world):
     await furnish(world, a="1")
     await pod(world, "low", nodeName="a")
     async with world.controlled(SCHEDULES):
         await pod(world, "first")
-
-        async def told():
-            return (await world.get(PODS, "first"))["status"].get("conditions")
-
-        await world.eventually(told)
+        await world.eventually(lambda: told(world, "first"))
         world.requests.take()
         await pod(world, "second")
-        await world.eventually(lambda: second_told(world))
+        await world.eventually(lambda: told(world, "second"))
         assert sum(world.requests.take().values()) == 1, "its condition; there is no recorder of events here"
-
-
-async def second_told(world):
-    return (await world.get(PODS, "second"))["status"].get("conditions")
 
 
 async def test_all_pods_that_wait_are_tried_by_priority_after_room_is_found(world):
@@ -117,3 +113,20 @@ async def test_all_pods_that_wait_are_tried_by_priority_after_room_is_found(worl
         await pod(world, "gentle", priorityClassName="gentle")
         await world.delete(PODS, "full", grace=0)
         assert await bound(world, "gentle") == "a"
+
+
+async def test_room_that_is_needed_no_more_is_given_to_another(world):
+    """A toleration that comes late lets the Pod go elsewhere; nothing else happens that could wake the others."""
+    await furnish(world, a="2", b="2")
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+    await world.patch(NODES, "b", {"spec": {"taints": [taint]}})
+    await pod(world, "low", nodeName="a")
+    async with world.controlled(SCHEDULES):
+        await pod(world, "new", "2", priorityClassName=HIGH)
+        await promised(world, "new", "a")
+        await pod(world, "rival", priorityClassName=HIGH)
+        await world.eventually(lambda: told(world, "rival"))
+        await world.patch(PODS, "new", {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}})
+        assert await bound(world, "new") == "b"
+        assert await bound(world, "rival") == "a"
+        assert await leaving(world) == {"low"}

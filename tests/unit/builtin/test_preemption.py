@@ -11,6 +11,7 @@ from kubewright.builtin.scheduling.facts import PODS, NodeFacts, node_selector_t
 from kubewright.builtin.scheduling.preemption import (
     MOST_CANDIDATES,
     WAITS,
+    Around,
     Budget,
     budget_of,
     relieve,
@@ -62,7 +63,6 @@ def names(candidate):
         pytest.param([there("b"), there("a")], "1", ["b"], id="of equals the first by name"),
         pytest.param([there("a", 0.5), there("b", 1.5, priority=5)], "1", ["b"], id="not more than needed"),
         pytest.param([there("a"), there("b", priority=9)], "2", ["b", "a"], id="all, the highest first"),
-        pytest.param([there("a"), there("b", priority=10)], "1", ["a"], id="never one of the same priority"),
         pytest.param([there("a", started=float("inf")), there("b")], "1", ["a"], id="one that never began"),
     ],
 )
@@ -73,13 +73,15 @@ def test_the_victims_on_a_node(residents, wants, victims):
 @pytest.mark.parametrize(
     ("residents", "wants", "why"),
     [
-        ([], "3", "No preemption victims found for incoming pod"),
-        ([there("a", priority=10)], "2", "No preemption victims found for incoming pod"),
+        ([there("a", 2.0, 10)], "2", "No preemption victims found for incoming pod"),
         ([there("a", priority=20), there("b")], "2", "Insufficient cpu"),
+        ([there("a", 2.0)], "3", "Preemption is not helpful for scheduling"),
     ],
 )
 def test_why_a_node_has_no_victims(residents, wants, why):
-    assert victims_on(pending(cpu=wants), node(residents=residents), residents, ()) == (why,)
+    found = chosen({"n": residents}, wants=wants)
+    assert found.because.endswith(f" preemption: 0/1 nodes are available: 1 {why}.")
+    assert (found.nominated, found.victims) == ("", ())
 
 
 def test_a_node_full_of_pods_has_a_victim_too():
@@ -154,11 +156,31 @@ def test_which_budgets_count(selector, counts):
     assert found == (Budget("ns", WEB.selector, 2, frozenset(("gone",))) if counts else None)
 
 
+def around(by_node, priority=10, budgets=(), looked=None):
+    """The Pods of lower priorities, as a scheduler with these Pods knows them."""
+
+    def lower(name):
+        return [each for each in by_node(name) if each.priority < priority]
+
+    def requests(name):
+        found = lower(name)
+        return (
+            {"cpu": sum(each.requests["cpu"] for each in found), PODS: float(len(found))} if found else None
+        )
+
+    def pods(name):
+        if looked is not None:
+            looked.append(name)
+        return lower(name)
+
+    return Around(requests, pods, budgets)
+
+
 def chosen(by_node, *, budgets=(), wants="2", **more):
     """The Placement of a Pod on full nodes of two cpu."""
     nodes = [node(name, residents=residents) for name, residents in by_node.items()]
     found = pod(cpu=wants, **more)
-    return place(found, nodes, lambda p, refused: relieve(p, refused, by_node.__getitem__, budgets))
+    return place(found, nodes, lambda p, r: relieve(p, r, around(by_node.__getitem__, budgets=budgets)))
 
 
 @pytest.mark.parametrize(
@@ -223,14 +245,18 @@ def test_the_promised_node_goes_before_a_better_one():
 
 def test_no_more_nodes_are_looked_at_than_needed():
     looked = []
-
-    def on(name):
-        looked.append(name)
-        return [there(name, 2.0)]
-
+    known = around(lambda name: [there(name, 2.0)], looked=looked)
     nodes = [node(f"n{each:04}", residents=[there("x", 2.0)]) for each in range(500)]
-    place(pod(cpu="2"), nodes, lambda p, refused: relieve(p, refused, on, ()))
+    place(pod(cpu="2"), nodes, lambda p, r: relieve(p, r, known))
     assert len(looked) == MOST_CANDIDATES
+
+
+def test_no_pod_of_a_node_is_read_where_it_would_not_help():
+    looked = []
+    known = around(lambda name: [there(name, 1.0), there("high", 1.0, 20)], looked=looked)
+    nodes = [node("n", residents=[there("x", 1.0), there("high", 1.0)])]
+    assert place(pod(cpu="2"), nodes, lambda p, r: relieve(p, r, known)).victims == ()
+    assert looked == []
 
 
 def test_candidates_that_break_budgets_alone_are_not_enough():
@@ -238,7 +264,7 @@ def test_candidates_that_break_budgets_alone_are_not_enough():
         return [there(name, 2.0, **({} if name == "n0300" else WEB_POD))]
 
     nodes = [node(f"n{each:04}", residents=[there("x", 2.0)]) for each in range(500)]
-    found = place(pod(cpu="2"), nodes, lambda p, refused: relieve(p, refused, on, [WEB]))
+    found = place(pod(cpu="2"), nodes, lambda p, r: relieve(p, r, around(on, budgets=[WEB])))
     assert found.nominated == "n0300"
 
 
@@ -253,6 +279,9 @@ def test_rooms_add_up_and_forget():
     assert (rooms.lowest, rooms.below("n", 5), rooms.has(first)) == (-1, [second], "a")
     rooms.put(second, pod("b", "2", -1), "m")
     assert (rooms.used("n"), rooms.below("n", 5)) == ({"cpu": 1.0, PODS: 1.0}, [])
+    rooms.put(second, pod("b", "2", -1), "n")
+    assert rooms.lower("n", 6) == {"cpu": 3.0, PODS: 2.0}
+    assert rooms.lower("n", -1) is None
     assert rooms.take(first)
     assert rooms.take(second)
     assert not rooms.take(second)

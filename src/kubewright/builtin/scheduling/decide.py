@@ -115,16 +115,8 @@ class Rejection:
     lasting: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A node that a Pod may not go to, and why."""
-
-    node: NodeInfo
-    why: Rejection
-
-
-Refused = Mapping[str, Refusal]
-"""All nodes, by name, in the order in which they are known."""
+Refused = Mapping[str, tuple[NodeInfo, Rejection]]
+"""All nodes that a Pod may not go to, by name, with the reasons, in the order in which they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,7 @@ Relieve = Callable[[PendingPod, Refused], Relief]
 
 def no_victims(_pending: PendingPod, refused: Refused) -> Relief:
     """Where no Pod has a lower priority."""
-    helped = Counter(NO_USE if each.why.lasting else NO_VICTIMS for each in refused.values())
+    helped = Counter(NO_USE if why.lasting else NO_VICTIMS for _, why in refused.values())
     return Relief("", f"preemption: {counted(len(refused), helped)}")
 
 
@@ -149,11 +141,11 @@ def place(pod: PodSlice, nodes: Iterable[NodeInfo], relieve: Relieve = no_victim
     """The node for a Pod, or what is done about it that there is none."""
     pending = PendingPod(pod, requests_of(pod), node_selector_terms(pod))
     promised = pod.status.nominated_node_name
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, tuple[NodeInfo, Rejection]] = {}
     best: tuple[float, float, str] | None = None
     for node in nodes:
         if (wrong := rejection(pending, node)) is not None:
-            refused[node.facts.name] = Refusal(node, wrong)
+            refused[node.facts.name] = node, wrong
         elif node.facts.name == promised:
             return Placement(promised)
         else:
@@ -165,7 +157,7 @@ def place(pod: PodSlice, nodes: Iterable[NodeInfo], relieve: Relieve = no_victim
         return Placement("", NO_NODES)
     never = pod.spec.preemption_policy == "Never"
     relief = Relief(None, NEVER) if never else relieve(pending, refused)
-    filtered = Counter(reason for each in refused.values() for reason in each.why.reasons)
+    filtered = Counter(reason for _, why in refused.values() for reason in why.reasons)
     because = counted(len(refused), filtered)
     if not relief.victims:
         because = f"{because} {NO_CLAIMS}, {relief.told}"

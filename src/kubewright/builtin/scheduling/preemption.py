@@ -16,7 +16,7 @@ Called by    ``reconciler``, through ``decide``.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kubewright.api.core import PodDisruptionBudget
@@ -31,6 +31,7 @@ from kubewright.builtin.scheduling.decide import (
     counted,
     rejection,
 )
+from kubewright.builtin.scheduling.facts import Amounts
 from kubewright.nodes.drain.budgets import selector_of
 from kubewright.wire.selectors import Selector
 
@@ -71,27 +72,32 @@ def budget_of(found: PodDisruptionBudget) -> Budget | None:
     return Budget(found.namespace, selector_of(found), status.disruptions_allowed, names)
 
 
-def relieve(
-    pending: PendingPod,
-    refused: Refused,
-    on: Callable[[str], Sequence[Resident]],
-    budgets: Sequence[Budget],
-) -> Relief:
-    """Which node is promised to a Pod, and which of its Pods go. ``on``: the Pods of a node, by its name."""
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The Pods that a Pod could preempt, by the name of their node.
+
+    ``requests`` is the sum of what they request, None where there are none: all that is asked of most nodes.
+    ``pods`` reads them.
+    """
+
+    requests: Callable[[str], Amounts | None]
+    pods: Callable[[str], Sequence[Resident]]
+    budgets: Sequence[Budget] = ()
+
+
+def relieve(pending: PendingPod, refused: Refused, around: Around) -> Relief:
+    """Which node is promised to a Pod, and which of its Pods go."""
     promised = pending.pod.status.nominated_node_name
-    held = refused.get(promised)
-    if held is not None and not held.why.lasting and _making_room(pending, on(promised)):
+    may_help = promised in refused and not refused[promised][1].lasting
+    if may_help and any(each.preempted for each in around.pods(promised)):
         return Relief(None, WAITS)
     enough, found, told = max(MOST_CANDIDATES, len(refused) // 10), list[Candidate](), Counter[str]()
-    for name, refusal in refused.items():
-        if refusal.why.lasting:
-            told[NO_USE] += 1
+    for name, (node, why) in refused.items():
+        reasons = (NO_USE,) if why.lasting else _no_help(pending, node, around.requests(name))
+        if reasons:
+            told.update(reasons)
             continue
-        outcome = victims_on(pending, refusal.node, on(name), budgets)
-        if not isinstance(outcome, Candidate):
-            told.update(outcome)
-            continue
-        found.append(outcome)
+        found.append(victims_on(pending, node, around.pods(name), around.budgets))
         if len(found) >= enough and any(not each.broken for each in found):
             break
     if not found:
@@ -100,36 +106,36 @@ def relieve(
     return Relief(best.node, "", best.victims)
 
 
-def _making_room(pending: PendingPod, residents: Iterable[Resident]) -> bool:
-    return any(each.preempted and each.priority < pending.priority for each in residents)
+def _no_help(pending: PendingPod, node: NodeInfo, lower: Amounts | None) -> tuple[str, ...]:
+    """Why it would not help if all Pods of lower priorities left a node; empty where it would."""
+    if lower is None:
+        return (NO_VICTIMS,)
+    wrong = rejection(pending, NodeInfo(node.facts, _without(node.used, lower), node.nominees))
+    return () if wrong is None else wrong.reasons
 
 
 def victims_on(
-    pending: PendingPod, node: NodeInfo, residents: Sequence[Resident], budgets: Sequence[Budget]
-) -> Candidate | Sequence[str]:
-    """The fewest Pods of a node that have to go, or why it does not help that they do."""
-    lower = sorted((each for each in residents if each.priority < pending.priority), key=_importance)
-    if not lower:
-        return (NO_VICTIMS,)
+    pending: PendingPod, node: NodeInfo, lower: Sequence[Resident], budgets: Sequence[Budget]
+) -> Candidate:
+    """The fewest Pods of lower priorities that have to go from a node, where it helps if all go."""
+    ranked = sorted(lower, key=_importance)
     used = dict(node.used)
-    for each in lower:
-        _count(used, each.requests, -1)
-    if (wrong := rejection(pending, NodeInfo(node.facts, used, node.nominees))) is not None:
-        return wrong.reasons
-    violating, others = _by_budgets(lower, budgets)
+    for each in ranked:
+        used = _without(used, each.requests)
+    violating, others = _by_budgets(ranked, budgets)
     victims, broken = list[Resident](), 0
     for number, each in enumerate((*violating, *others)):
-        _count(used, each.requests, 1)
-        if rejection(pending, NodeInfo(node.facts, used, node.nominees)) is not None:
-            _count(used, each.requests, -1)
-            victims.append(each)
-            broken += number < len(violating)
+        kept = _without(used, each.requests, -1)
+        if rejection(pending, NodeInfo(node.facts, kept, node.nominees)) is None:
+            used = kept
+            continue
+        victims.append(each)
+        broken += number < len(violating)
     return Candidate(node.facts.name, tuple(sorted(victims, key=_importance)), broken)
 
 
-def _count(used: dict[str, float], requests: Mapping[str, float], sign: int) -> None:
-    for name, number in requests.items():
-        used[name] = used.get(name, 0.0) + sign * number
+def _without(used: Amounts, requests: Amounts, sign: int = 1) -> dict[str, float]:
+    return {**used, **{name: used.get(name, 0.0) - sign * number for name, number in requests.items()}}
 
 
 def _importance(pod: Resident) -> tuple[int, float, str, str]:

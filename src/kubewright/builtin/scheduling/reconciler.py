@@ -21,6 +21,7 @@ Source       kube-scheduler: condition, reasons, events.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ from kubewright.builtin.scheduling.facts import (
     node_facts,
     read_pod,
 )
-from kubewright.builtin.scheduling.preemption import Budget, budget_of, relieve
+from kubewright.builtin.scheduling.preemption import Around, Budget, budget_of, relieve
 from kubewright.builtin.scheduling.rooms import Line, Rooms, resident
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.informers import Informers
@@ -179,8 +180,10 @@ class Scheduler:
         return self._look_for_victims
 
     def _look_for_victims(self, pending: PendingPod, refused: Refused) -> Relief:
+        priority, lower = pending.priority, self._rooms.lower
+        pods = partial(self._lower, priority=priority)
         return relieve(
-            pending, refused, lambda node: self._lower(node, pending.priority), self._all_budgets()
+            pending, refused, Around(lambda node: lower(node, priority), pods, self._all_budgets())
         )
 
     def _lower(self, node: str, priority: int) -> Sequence[Resident]:

@@ -57,6 +57,17 @@ class Rooms:
         """The Pods of a node that have a lower priority."""
         return [key for key, own in self._on.get(node, {}).items() if own < priority]
 
+    def lower(self, node: str, priority: int) -> Amounts | None:
+        """What the Pods of a node with a lower priority request; None where there are none."""
+        found = self.below(node, priority)
+        if not found:
+            return None
+        total: dict[str, float] = {}
+        for key in found:
+            for name, number in self._placed[key].requests.items():
+                total[name] = total.get(name, 0.0) + number
+        return total
+
     def nominees(self, node: str) -> Sequence[Nominee]:
         """The Pods without a node to which this one was promised."""
         found = self._nominees.get(node)
