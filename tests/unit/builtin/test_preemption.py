@@ -13,11 +13,10 @@ from kubewright.builtin.scheduling.preemption import (
     WAITS,
     Around,
     Budget,
-    budget_of,
     relieve,
     victims_on,
 )
-from kubewright.builtin.scheduling.rooms import Line, Rooms, resident
+from kubewright.builtin.scheduling.rooms import Line, Rooms, budget_of, resident
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import from_object
 

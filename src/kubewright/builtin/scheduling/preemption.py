@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kubewright.api.core import PodDisruptionBudget
 from kubewright.builtin.scheduling.decide import (
     NO_USE,
     NO_VICTIMS,
@@ -32,7 +31,6 @@ from kubewright.builtin.scheduling.decide import (
     rejection,
 )
 from kubewright.builtin.scheduling.facts import Amounts
-from kubewright.nodes.drain.budgets import selector_of
 from kubewright.wire.selectors import Selector
 
 MOST_CANDIDATES = 100
@@ -59,17 +57,6 @@ class Candidate:
     node: str
     victims: tuple[Resident, ...]
     broken: int = 0
-
-
-def budget_of(found: PodDisruptionBudget) -> Budget | None:
-    """A budget as preemption sees it. One that selects all Pods, or cannot be read, counts here for none of
-    them, as in a kube-scheduler."""
-    selector = found.spec.selector
-    if selector is None or not (selector.match_labels or selector.match_expressions):
-        return None
-    status = found.status
-    names = frozenset(status.disrupted_pods)
-    return Budget(found.namespace, selector_of(found), status.disruptions_allowed, names)
 
 
 @dataclass(frozen=True, slots=True)

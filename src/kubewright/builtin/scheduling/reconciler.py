@@ -51,8 +51,8 @@ from kubewright.builtin.scheduling.facts import (
     node_facts,
     read_pod,
 )
-from kubewright.builtin.scheduling.preemption import Around, Budget, budget_of, relieve
-from kubewright.builtin.scheduling.rooms import Line, Rooms, resident
+from kubewright.builtin.scheduling.preemption import Around, Budget, relieve
+from kubewright.builtin.scheduling.rooms import Line, Rooms, budget_of, resident
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import with_uid

@@ -12,9 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kubewright.api.core import PodDisruptionBudget
 from kubewright.base.clock import parse_rfc3339
 from kubewright.builtin.scheduling.decide import Nominee, Resident
 from kubewright.builtin.scheduling.facts import Amounts, PodSlice, requests_of
+from kubewright.builtin.scheduling.preemption import Budget
+from kubewright.nodes.drain.budgets import selector_of
 from kubewright.wire.gvk import Key
 
 
@@ -198,3 +201,14 @@ def resident(pod: PodSlice) -> Resident:
         leaves=meta.deleting,
         preempted=pod.preempted,
     )
+
+
+def budget_of(found: PodDisruptionBudget) -> Budget | None:
+    """A budget as preemption sees it. One that selects all Pods, or cannot be read, counts here for none of
+    them, as in a kube-scheduler."""
+    selector = found.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    status = found.status
+    names = frozenset(status.disrupted_pods)
+    return Budget(found.namespace, selector_of(found), status.disruptions_allowed, names)
