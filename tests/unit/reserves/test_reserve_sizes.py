@@ -180,7 +180,7 @@ def test_an_autoscaler_that_adds_nodes_for_placeholders_comes_to_an_end(share, w
     size, history = Decimal(unit.removesuffix("m")) / (1000 if unit.endswith("m") else 1), []
     nodes = ceil(Decimal(work) / cores)
     for _round in range(60):
-        number = wanted(of, pool(*[cores] * nodes)).number
+        number = wanted(of, Pool(({"cpu": Decimal(cores)},) * nodes)).number
         history.append(nodes)
         needed = max(nodes, ceil((work + number * size) / cores))  # none is removed meanwhile
         if needed == nodes:

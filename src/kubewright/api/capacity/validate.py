@@ -23,6 +23,7 @@ from kubewright.api.capacity.v1alpha1 import (
 )
 from kubewright.api.faults import Errors, Fault, FieldError
 from kubewright.api.meta import Quantity
+from kubewright.base.limits import remembered
 from kubewright.wire.quantity import parse
 
 WAYS = ("replicas", "percent", "total", "machines")
@@ -72,6 +73,12 @@ def amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, Decimal]:
 
 def amount(quantity: Quantity) -> Decimal | None:
     """A quantity as a number; None for what is none."""
+    return _amount(str(quantity))
+
+
+@remembered(4096)
+def _amount(quantity: str) -> Decimal | None:
+    """All nodes of a pool say the same few."""
     try:
         return parse(quantity)
     except ValueError:
