@@ -310,7 +310,6 @@ def test_each_kind_is_asked_about_once_at_each_stage_and_names_are_upstreams():
     assert mutating[1]["clientConfig"]["service"]["path"] == "/mutate-cluster-x-k8s-io-v1beta1-machine"
     assert {each["failurePolicy"] for each in (*mutating, *validating)} == {"Ignore"}
     assert {each["rules"][0]["apiVersions"][0] for each in validating} == {"v1beta1", "v1alpha4", "v1alpha1"}
-<<<<<<< HEAD
 
 
 def test_the_kinds_of_machines_have_rules_and_no_defaults_and_a_class_is_asked_about_for_what_is_judged():
@@ -324,8 +323,6 @@ def test_the_kinds_of_machines_have_rules_and_no_defaults_and_a_class_is_asked_a
     assert "object.spec != " not in asked[MACHINE_CLASS.resource.plural]
     assert "has(object.nodeTemplate)" in asked[MACHINE_CLASS.resource.plural]
     assert "has(object.spec)" in asked[MACHINE_SET.resource.plural]
-=======
->>>>>>> reserve
 
 
 SCOPES = {
