@@ -17,6 +17,7 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import (
     Attachment,
     Call,
@@ -819,3 +820,11 @@ def test_a_machine_that_goes_in_doubt_says_that_a_vm_may_be_left_behind() -> Non
     assert plan.warning[0] == "VMLeftBehind"
     assert plan.milestone is not None
     assert plan.milestone.message.endswith("not known whether it had a VM")
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_a_forced_deletion_that_skips_the_drain_does_not_even_cordon(drains: bool) -> None:
+    settings = replace(MachineSettings(), forced_deletion_drains=drains)
+    steps = [type(each) for each in decide(replace(seen(FORCED, node()), settings=settings)).steps]
+    assert (Cordon in steps) is drains
+    assert (Call in steps) is not drains
