@@ -299,11 +299,13 @@ class Embedded:
         """The one that the options name, and the simulated cloud."""
         named, given = self._options.driver, dict(self._options.driver_options)
         folder = None if self.config is None else self.config.data_dir
-        for name in dict.fromkeys((SIMULATED, named)):
+        names = dict.fromkeys((SIMULATED, named))
+        for name in names:
             place, options = folder, given if name == named else {}
             if name != SIMULATED and (own := options.pop(DATA_DIR, None)):
                 place = private_folder(Path(own))
-            settings = registry.Settings(self.clock, place, options, self._complete)
+            beside = frozenset(names) - {name}
+            settings = registry.Settings(self.clock, place, options, self._complete, beside)
             loaded = self._drivers[name] = self._own.under(registry.load(name, settings))
             self._stack.push_async_callback(close, loaded)
 

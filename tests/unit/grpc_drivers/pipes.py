@@ -1,7 +1,7 @@
 """Both ends of a stream in this process, on virtual time: the bytes are real, gRPC is not there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from kubewright.driver.errors import Code, DriverError
@@ -62,8 +62,8 @@ def pipe() -> tuple[Pipe, Pipe]:
 class Manager:
     """The driver ``grpc`` of a manager, and the drivers that dial it."""
 
-    def __init__(self) -> None:
-        self.driver = GrpcDriver(Settings(LoopClock()), Options())
+    def __init__(self, beside: Iterable[str] = ()) -> None:
+        self.driver = GrpcDriver(Settings(LoopClock(), beside=frozenset(beside)), Options())
         self.refusals: list[Refused] = []
         self._tasks: list[asyncio.Task[None]] = []
 
