@@ -292,6 +292,7 @@ class Embedded:
             namespace=request.param("namespace"),
             name=request.param("name"),
             waits=wanted_waits(request.param("waits")),
+            provider=dict(request.query).get("provider"),
         )
         return msgspec.json.encode(found)
 
@@ -366,7 +367,8 @@ class Embedded:
         election = Election(enabled=self.config is not None, renew_on_request=True)
         groups = assembly.groups(election, IDENTITY, settings)
         self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
-        return Manager(assembly.informers, groups, services=assembly.services)
+        driver_of, services = assembly.driver_of, assembly.services
+        return Manager(assembly.informers, groups, services=services, driver_of=driver_of)
 
 
 def _api_server(config: ServerConfig | None, clock: Clock, admission: Iterable[Rules[Any]]) -> ApiServer:

@@ -155,16 +155,22 @@ async def test_several_drivers_get_the_classes_of_their_names(manager: Manager) 
 async def test_calls_are_counted_by_the_driver_that_carried_them_out(manager: Manager) -> None:
     registry = CollectorRegistry()
     guarded = GuardedDriver(manager.driver, LoopClock(), on_end=DriverMetrics(registry).of("grpc"))
-    await dialled(manager, Registration("externalDriver", "machine.sapcloud.io", "AWSMachineClass", "v1"))
+    aws = await dialled(
+        manager, Registration("externalDriver", "machine.sapcloud.io", "AWSMachineClass", "v1")
+    )
     gcp = await dialled(manager, Registration("gcp", *OF_2018_KIND))
     call = asyncio.create_task(guarded.list(class_request("small", provider="gcp")))
     await gcp.say(await gcp.asked.get(), Listed(error="no"))
     await failing(call)
+    call = asyncio.create_task(guarded.list(class_request("small", provider="AWS")))
+    await aws.say(await aws.asked.get(), Listed(error="no"))
+    await failing(call)
     with pytest.raises(DriverError):
         await guarded.list(class_request("small", provider="nonsense of a user"))
     failed = "mcm_cloud_api_driver_requests_failed_total"
-    by = {"operation": "list", "error_code": "Unknown", "provider": "gcp"}
-    assert registry.get_sample_value(failed, by) == 1
+    for provider in ("gcp", "AWSMachineClass"):
+        by = {"operation": "list", "error_code": "Unknown", "provider": provider}
+        assert registry.get_sample_value(failed, by) == 1
     by = {"operation": "list", "error_code": "Unavailable", "provider": "grpc"}
     assert registry.get_sample_value(failed, by) == 1
 

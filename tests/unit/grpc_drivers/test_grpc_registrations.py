@@ -160,3 +160,18 @@ async def test_more_drivers_than_a_manager_takes_are_sent_away_and_the_others_go
     await asyncio.sleep(0.01)
     await dialled(manager)
     assert len(manager.refusals) == 1, "there is room again"
+
+
+async def test_which_driver_makes_a_vm_and_whether_it_is_connected_is_told(manager: Manager) -> None:
+    aws = await dialled(
+        manager, Registration("externalDriver", "machine.sapcloud.io", "AWSMachineClass", "v1")
+    )
+    calls = [asyncio.create_task(manager.driver.list(class_request(each, provider="aws"))) for each in "ab"]
+    await aws.asked.get()
+    told = "in another process and connected: it works on 1 operations, and 1 wait"
+    assert manager.driver.reached("AWSMachineClass") == f"AWSMachineClass, {told}"
+    aws.stream.cut()
+    await asyncio.wait(calls)
+    assert manager.driver.reached("aws").startswith("provider 'aws', and no driver for it is connected")
+    for each in calls:
+        assert each.exception() is not None

@@ -239,7 +239,18 @@ class GrpcDriver:
     def provider_of(self, machine_class: MachineClass) -> str:
         """The driver that a class has now, or none of them (``contract.Several``)."""
         found = self._found(machine_class.provider)
-        return OURS if found is None else found.registration.name or found.registration.kind
+        return OURS if found is None else found.called
+
+    def reached(self, provider: str) -> str:
+        """As ``contract.Reached``."""
+        found = self._found(provider)
+        if found is None:
+            return self._awaited(provider)
+        asked = found.operations
+        return (
+            f"{found.called}, in another process and connected: it works on {asked.sent} operations, and "
+            f"{asked.queued} wait"
+        )
 
     def _driver_of(self, request: MachineRequest | ClassRequest) -> Connection:
         found = self._found(request.machine_class.provider)
@@ -259,13 +270,15 @@ class GrpcDriver:
         return None
 
     def _missing(self, found: MachineClass) -> DriverError:
-        wanted = f"provider {found.provider!r}" if found.provider else f"no provider ({ANONYMOUS})"
+        text = f"class {found.metadata.name} has {self._awaited(found.provider)}"
+        return DriverError.of(Code.Unavailable, text, begun=False)
+
+    def _awaited(self, provider: str) -> str:
+        wanted = f"provider {provider!r}" if provider else f"no provider ({ANONYMOUS})"
         here = ", ".join(sorted(each.name for each in self._connections.values())) or "none"
-        return DriverError.of(
-            Code.Unavailable,
-            f"class {found.metadata.name} has {wanted}, and no driver for it is connected to this manager "
-            f"({self._server.where}); connected: {here}",
-            begun=False,
+        return (
+            f"{wanted}, and no driver for it is connected to this manager ({self._server.where}); "
+            f"connected: {here}"
         )
 
     async def _about_vm(self, kind: Kind, request: MachineRequest, wanted: type[VmAnswer]) -> VmAnswer:
