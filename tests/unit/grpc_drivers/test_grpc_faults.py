@@ -247,6 +247,18 @@ async def test_answers_to_other_operations_change_nothing_and_a_flood_of_them_en
     assert "answers to operations that were not asked" in manager.refusals[0].message
 
 
+async def test_an_answer_for_the_operation_of_another_driver_is_none(manager: Manager) -> None:
+    """Ids begin with 1 on each stream: the one that answers was asked nothing."""
+    asked, lying = await dialled(manager), await dialled(manager, Registration("gcp", *OF_2018_KIND))
+    call = asyncio.create_task(manager.driver.create(of()))
+    message = await asked.asked.get()
+    await lying.say(message, Created(provider_id="theirs", node_name="n"))
+    await asyncio.sleep(1)
+    assert not call.done()
+    await asked.say(message, VM)
+    assert (await call).provider_id == VM.provider_id
+
+
 async def test_bytes_that_are_no_message_end_the_stream_with_a_doubt(manager: Manager) -> None:
     driver = await dialled(manager)
     call = asyncio.create_task(manager.driver.create(of()))

@@ -116,7 +116,7 @@ class Connection:
 
     @property
     def called(self) -> str:
-        """What people call it. All drivers of 2018 have one name, and the kind of its classes tells them apart."""
+        """What people call it: drivers of 2018 all have one name, so the kind of its classes."""
         own = self.registration.kind == MACHINE_CLASS.resource.kind
         return (self.registration.name if own else "") or self.registration.kind
 
