@@ -27,6 +27,7 @@ from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
+from kubewright.driver.routing import reached
 from kubewright.kube.client import Client
 from kubewright.kube.contests import Contested
 from kubewright.kube.fence import Entitled, FencedTransport
@@ -85,6 +86,7 @@ class Assembly:
         hosts: FindHosts = no_hosts,
     ) -> None:
         drivers = {**(others or {}), **({} if driver is None else {options.driver: driver})}
+        self.driver_of = partial(reached, drivers, options.driver)
         on_call = DriverMetrics(metrics.registry).of
         self.controllers: list[ControllerInfo] = [
             *chosen(options),

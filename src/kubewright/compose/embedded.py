@@ -292,6 +292,7 @@ class Embedded:
             namespace=request.param("namespace"),
             name=request.param("name"),
             waits=wanted_waits(request.param("waits")),
+            provider=dict(request.query).get("provider"),
         )
         return msgspec.json.encode(found)
 
@@ -299,11 +300,13 @@ class Embedded:
         """The one that the options name, and the simulated cloud."""
         named, given = self._options.driver, dict(self._options.driver_options)
         folder = None if self.config is None else self.config.data_dir
-        for name in dict.fromkeys((SIMULATED, named)):
+        names = dict.fromkeys((SIMULATED, named))
+        for name in names:
             place, options = folder, given if name == named else {}
             if name != SIMULATED and (own := options.pop(DATA_DIR, None)):
                 place = private_folder(Path(own))
-            settings = registry.Settings(self.clock, place, options, self._complete)
+            beside = frozenset(names) - {name}
+            settings = registry.Settings(self.clock, place, options, self._complete, beside)
             loaded = self._drivers[name] = self._own.under(registry.load(name, settings))
             self._stack.push_async_callback(close, loaded)
 
@@ -364,7 +367,8 @@ class Embedded:
         election = Election(enabled=self.config is not None, renew_on_request=True)
         groups = assembly.groups(election, IDENTITY, settings)
         self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
-        return Manager(assembly.informers, groups, services=assembly.services)
+        driver_of, services = assembly.driver_of, assembly.services
+        return Manager(assembly.informers, groups, services=services, driver_of=driver_of)
 
 
 def _api_server(config: ServerConfig | None, clock: Clock, admission: Iterable[Rules[Any]]) -> ApiServer:

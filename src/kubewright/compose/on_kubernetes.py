@@ -197,7 +197,7 @@ async def run_with(
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
         webhooks = webhooks_of(control, options, election.namespace, assembly.metrics, driver)
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
-        manager = Manager(assembly.informers, groups, services=services)
+        manager = Manager(assembly.informers, groups, services=services, driver_of=assembly.driver_of)
         ready = _checks(manager, preflight, webhooks)
         async with _served(_health(manager, assembly, ready, options, election)):
             if preflight is None or await preflight.passed(stop):

@@ -179,7 +179,8 @@ class Driver(Protocol):
 
 # What a driver may offer beyond the six verbs. It says so by having the method: ``isinstance`` compares names
 # of methods only, so a driver has no method of these names for anything else. A ``guard.GuardedDriver`` has
-# all of them but ``run``, ``lead``, ``provider_of`` and ``close``: what is asked is ``guarded.driver``.
+# all of them but ``run``, ``lead``, ``provider_of``, ``reached`` and ``close``: what is asked for these is
+# ``guarded.driver``.
 
 
 @runtime_checkable
@@ -211,6 +212,15 @@ class Several(Protocol):
 
     def provider_of(self, machine_class: MachineClass) -> str:
         """Which of them a class is for: a label of metrics, so one of a few names, whatever classes say."""
+        ...
+
+
+@runtime_checkable
+class Reached(Protocol):
+    """A driver whose clouds come and go."""
+
+    def reached(self, provider: str) -> str:
+        """Which of them makes the VMs of classes with this provider, and whether it is there: a clause."""
         ...
 
 

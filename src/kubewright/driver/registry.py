@@ -40,12 +40,14 @@ class Settings:
     ``options``  are the driver's own options, as text; a driver refuses those it does not know.
     ``used``     a driver had this folder before, perhaps another one: if it was this one, what it keeps there
                  must be there, or is lost.
+    ``beside``   the names of the other drivers of this process: classes that name one of these are theirs.
     """
 
     clock: Clock
     data_dir: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     used: bool = False
+    beside: frozenset[str] = frozenset()
 
 
 Factory = Callable[[Settings], Driver]

@@ -18,10 +18,12 @@ from typing import Any
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import (
     ClassRequest,
+    Driver,
     Endpoints,
     Instance,
     MachineRequest,
     OldClass,
+    Reached,
     Several,
     Size,
     VolumeSpec,
@@ -133,3 +135,15 @@ class RoutedDriver:
             return self._drivers[name or self._own]
         several = (each for each in self._drivers.values() if isinstance(each.driver, Several))
         return next(several, None if self._strict else self._drivers[self._own])
+
+
+def reached(drivers: Mapping[str, Driver], own: str, provider: str) -> str:
+    """Which driver makes the VMs of classes with this provider, and whether it is there, as a clause; empty
+    without drivers. ``own`` is for classes that name none of ``drivers``. Pure."""
+    several = {name: each for name, each in drivers.items() if isinstance(each, Reached)}
+    name = provider or own
+    if name not in drivers:
+        name = next(iter(several), own)
+    if (found := several.get(name)) is not None:
+        return found.reached(provider)
+    return f"{name}, in the manager's process" if name in drivers else ""

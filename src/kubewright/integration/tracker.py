@@ -10,8 +10,10 @@ Source       seed 004, "Adding Integration Tests for new providers"; mcm.md §14
 Called by    ``run``; ``cases`` asks at the end.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,8 +21,9 @@ import structlog
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.driver.contract import ClassRequest, Driver, Instance
+from kubewright.driver.contract import ClassRequest, Driver, Instance, Leading
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.integration.classes import secret_keys
 from kubewright.integration.managers import Managers
@@ -33,6 +36,10 @@ log = structlog.get_logger(__name__)
 
 REST_SECONDS = 30.0
 """How long a manager works, at least, before it rests again to let its VMs be listed."""
+
+DIAL_SECONDS = 30.0
+"""A driver in another process dials every five seconds, and is looked for so often."""
+AGAIN_SECONDS = 0.5
 
 KEPT = 100
 """At most so many things that are left are told of."""
@@ -97,29 +104,60 @@ class ListTracker(_Lists):
 
 
 class FolderTracker(_Lists):
-    """The same for a driver that keeps its VMs in a folder, which one process at a time may work on: the
-    manager, which the test has started, rests while it is asked."""
+    """The same for a driver that one process at a time may work on, as its VMs are in a folder: the manager,
+    which the test has started, rests while it is asked. Drivers that dial in (``contract.Leading``) dial in
+    here meanwhile."""
 
     def __init__(
-        self, load: Callable[[], Driver], close: Callable[[object], Awaitable[None]], managers: Managers
+        self,
+        load: Callable[[], Driver],
+        close: Callable[[object], Awaitable[None]],
+        managers: Managers,
+        clock: Clock,
     ) -> None:
         super().__init__()
-        self._load, self._close, self._managers = load, close, managers
+        self._load, self._close, self._managers, self._clock = load, close, managers, clock
 
     async def _listed(self, requests: Sequence[ClassRequest]) -> list[Instance]:
         await self._managers.stop()
         try:
             driver = self._load()
             try:
-                return await _list(driver, requests)
+                async with _leading(driver):
+                    return await self._once_there(driver, requests)
             finally:
                 await self._close(driver)
         finally:
             await self._managers.start()
 
+    async def _once_there(self, driver: Driver, requests: Sequence[ClassRequest]) -> list[Instance]:
+        """What it lists, when one has dialled in that serves the classes."""
+        deadline = self._clock.monotonic() + DIAL_SECONDS
+        while True:
+            try:
+                return await _list(driver, requests)
+            except DriverError as error:
+                if error.begun or self._clock.monotonic() >= deadline:
+                    raise
+            await self._clock.sleep(AGAIN_SECONDS)
+
 
 async def _list(driver: Driver, requests: Sequence[ClassRequest]) -> list[Instance]:
     return [each for request in requests for each in await driver.list(request)]
+
+
+@asynccontextmanager
+async def _leading(driver: Driver) -> AsyncIterator[None]:
+    """Let drivers dial in, if that is what it is for, with the time that they need to come."""
+    if not isinstance(driver, Leading):
+        yield
+        return
+    term = asyncio.ensure_future(driver.lead())
+    try:
+        yield
+    finally:
+        term.cancel()
+        await asyncio.gather(term, return_exceptions=True)
 
 
 @dataclass(slots=True)

@@ -37,10 +37,12 @@ Check = Callable[[], str]
 class Plans(Protocol):
     """Answers which passes it remembers of a namespace and a name; empty: of any.
 
-    ``waits``: only those with so many of the longest waits, if it is not 0.
+    ``waits``: only those with so many of the longest waits, if it is not 0. ``provider``: which driver is it?
     """
 
-    def __call__(self, *, namespace: str = "", name: str = "", waits: int = 0) -> Answer: ...
+    def __call__(
+        self, *, namespace: str = "", name: str = "", waits: int = 0, provider: str | None = None
+    ) -> Answer: ...
 
 
 class HealthServer:
@@ -133,6 +135,7 @@ class HealthServer:
                 namespace=query.get("namespace", ""),
                 name=query.get("name", ""),
                 waits=wanted_waits(query.get("waits", "")),
+                provider=query.get("provider"),
             )
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 

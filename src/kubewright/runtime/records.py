@@ -12,7 +12,7 @@ from kubewright.api.meta import Value
 
 PATH = "/debug/plans"
 """Where they are served; ``?namespace=`` and ``?name=`` say which, and ``?waits=20`` asks for those alone
-that have the twenty longest waits."""
+that have the twenty longest waits. ``?provider=`` asks which driver makes the VMs of such classes."""
 
 
 MOST_WAITS = 1000
@@ -74,13 +74,17 @@ class Answer(Value, frozen=True, kw_only=True):
 
     ``passes``     the records that were asked for
     ``waits_for``  the Leases that this process does not hold, each with its holder: another process decides
+    ``driver``     which driver makes the VMs of the provider that was asked about, and whether it is there
     """
 
     passes: tuple[Pass, ...] = ()
     waits_for: tuple[tuple[str, str], ...] = ()
+    driver: str = ""
 
 
-def answer(found: Iterable[Pass], waits_for: Sequence[tuple[str, str]], waits: int = 0) -> Answer:
+def answer(
+    found: Iterable[Pass], waits_for: Sequence[tuple[str, str]], waits: int = 0, driver: str = ""
+) -> Answer:
     """An answer with these records, oldest pass first.
 
     ``waits``: only those with so many of the longest waits, if it is not 0.
@@ -88,7 +92,8 @@ def answer(found: Iterable[Pass], waits_for: Sequence[tuple[str, str]], waits: i
     if waits > 0:
         longest = longest_waits(found, waits)
         found = {(each.controller, each.namespace, each.name): each for each, _ in longest}.values()
-    return Answer(passes=tuple(sorted(found, key=lambda each: each.at)), waits_for=tuple(waits_for))
+    passes = tuple(sorted(found, key=lambda each: each.at))
+    return Answer(passes=passes, waits_for=tuple(waits_for), driver=driver)
 
 
 def longest_waits(found: Iterable[Pass], most: int) -> list[tuple[Pass, Waited]]:

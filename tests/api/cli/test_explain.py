@@ -43,6 +43,7 @@ async def test_the_manager_of_up_says_what_it_decided_and_what_comes_next() -> N
         (name,) = (await world.settled(1)).names
         well = await only(world.client, "machine", name)
         assert (well.state, well.waits_for) == ("Running", ())
+        assert well.driver == "sim, in the manager's process"
         assert [(each.by, each.source, each.because) for each in well.decisions] == [
             ("machine", "manager", "its node is well")
         ]
@@ -59,7 +60,11 @@ async def test_the_manager_of_up_says_what_it_decided_and_what_comes_next() -> N
         members = await only(world.client, "machineset", machine.belongs_to[0].split()[1])
         assert members.waits_for[0].startswith(f"machine {name} is Unknown: Machine {name} is unhealthy")
         deployment = await only(world.client, "mcd", "workers")
-        assert sorted(each.by for each in deployment.decisions) == ["machinedeployment", "rolloutnodes"]
+        assert sorted(each.by for each in deployment.decisions) == [
+            "machinedeployment",
+            "machinetaint",
+            "rolloutnodes",
+        ]
 
 
 async def test_without_a_manager_the_deciders_are_asked_here() -> None:

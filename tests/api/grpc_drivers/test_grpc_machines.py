@@ -14,6 +14,7 @@ from kubewright.api.core import NODE
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import SystemClock
+from kubewright.cli.explain.command import Asked, told
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import ServerConfig
 from kubewright.providers.sim import manifests
@@ -142,9 +143,13 @@ async def test_machines_wait_for_their_driver_and_go_on_by_themselves_when_it_di
             ),
         )
         assert f"class small has provider {PROVIDER!r}" in waiting[0].status.last_operation.description
+        (story,) = await told(embedded.client, Asked("mc", waiting[0].name))
+        assert story.driver.startswith(f"provider {PROVIDER!r}, and no driver for it is connected")
         driver = await driver_process(folder, cloud)
         try:
             await seen(embedded, all_running(2))
+            (story,) = await told(embedded.client, Asked("mc", waiting[0].name))
+            assert story.driver.startswith(f"{PROVIDER}, in another process and connected")
             await embedded.client.patch(MACHINE_DEPLOYMENT, Key("default", "blue"), {"spec": {"replicas": 0}})
             await seen(embedded, lambda found: not found)
         finally:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import grpc
 import pytest
 
+from kubewright.api.core import Secret
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
@@ -26,6 +29,8 @@ from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
     Content,
     DriverSide,
+    Listed,
+    ListedVm,
     MachineClassMeta,
     MCMside,
     Registration,
@@ -187,7 +192,7 @@ async def called(address: str, method: str, data: bytes, credentials: Any = None
         else grpc.aio.secure_channel(address, credentials)
     )
     async with channel:
-        return bytes(await channel.unary_unary(f"/{method}")(data, timeout=5))
+        return bytes(await channel.unary_unary(f"/{method}")(data, timeout=1))
 
 
 @pytest.mark.parametrize("service", ["service.Servicegrpc", "infra.Infragrpc"])
@@ -248,6 +253,102 @@ async def test_a_message_of_five_mebibytes_ends_its_stream_and_nothing_else(tmp_
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         async with serving(Target(address)):
             await until_served(driver)
+
+
+@asynccontextmanager
+async def cut_after(count: int, path: Path, manager: Path) -> AsyncIterator[None]:
+    """A socket that carries so many bytes from a driver to its manager, and then is dead for both."""
+
+    async def carried(driver: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        answers, to_manager = await asyncio.open_unix_connection(manager)
+        left = count
+
+        async def there() -> None:
+            nonlocal left
+            while left and (data := await driver.read(left)):
+                left -= len(data)
+                to_manager.write(data)
+                await to_manager.drain()
+
+        async def here() -> None:
+            while data := await answers.read(1 << 16):
+                back.write(data)
+                await back.drain()
+
+        both = [asyncio.ensure_future(each) for each in (there(), here())]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        for end in (back, to_manager):
+            end.transport.abort()
+
+    server = await asyncio.start_unix_server(carried, path)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def answered_once(address: str) -> bool:
+    """A driver of class ``small`` that answers one list; False: its stream ended before."""
+    alone = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
+    async with grpc.aio.insecure_channel(address, options=alone) as channel, asyncio.timeout(20):
+        call = channel.stream_stream("/service.Servicegrpc/Register")()
+        try:
+            await call.read()
+            registration = Registration("sim", "machine.sapcloud.io", "MachineClass", "v1alpha1")
+            await call.write(encode(DriverSide(1, "register", registration)))
+            asked = await call.read()
+            if not isinstance(asked, bytes):
+                return False
+            answer = Listed(vms=(ListedVm("p-1", "m1"),))
+            await call.write(encode(DriverSide(decode(MCMside, asked).operation_id, "list", answer)))
+            await call.done_writing()
+            return not isinstance(await call.read(), bytes)
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return False
+
+
+async def test_a_driver_may_die_at_any_byte_and_the_next_one_is_let_in(tmp_path: Path) -> None:
+    """All of a connection has some hundred bytes; each of the places where it may end is one of a run's."""
+    manager = tmp_path / "grpc" / "drivers.sock"
+    async with leading(tmp_path) as driver:
+        await until_listening(f"unix:{manager}")
+        died = 0
+        for count in range(1, 2000, 3):
+            path = tmp_path / f"{count}.sock"
+            async with cut_after(count, path, manager):
+                asking = asyncio.create_task(until_served(driver))
+                whole = await answered_once(f"unix:{path}")
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            if whole:
+                break
+            died += 1
+        assert whole, "in the end all bytes are carried"
+        assert died > 10
+        async with serving(Target(f"unix:{manager}")):
+            await until_served(driver)
+
+
+async def test_class_and_secret_are_told_within_a_second_where_no_api_server_is(tmp_path: Path) -> None:
+    """This driver has none at all: what it tells came with the operations, and what did not is an error at once."""
+    async with leading(tmp_path) as driver:
+        address = f"unix:{tmp_path / 'grpc' / 'drivers.sock'}"
+        await until_listening(address)
+        request = replace(class_request("small"), secret=Secret(data={"userData": b"setup"}))
+        meta = driver.contents.put(request)
+        ref = MACHINE_CLASS.decode(driver.contents.machine_class(meta).encode()).secret_ref
+        assert ref is not None
+        known, unknown = SecretMeta(ref.name, ref.namespace, meta.revision), SecretMeta("other", "ns")
+        assert decode(
+            Content, await called(address, "service.Servicegrpc/GetMachineClass", encode(meta))
+        ).data
+        assert decode(Content, await called(address, "service.Servicegrpc/GetSecret", encode(known))).data
+        with pytest.raises(grpc.aio.AioRpcError, match="no operation was about") as refused:
+            await called(address, "service.Servicegrpc/GetSecret", encode(unknown))
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 # ---------------------------------------------------------------- TLS

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from kubewright.base.clock import rfc3339_micro
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.driver.trial import Asked, explained
 from kubewright.driver.contract import ClassRequest, Instance
+from kubewright.driver.errors import Code, DriverError
 from kubewright.integration.bench import Bench, CaseFailed, Settings
 from kubewright.integration.cases import create_machine
 from kubewright.integration.managers import Local, Program, Running, last_line
@@ -23,6 +24,7 @@ from kubewright.integration.report import Outcome
 from kubewright.integration.tracker import FolderTracker, Tracked
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.stage import Borrowed
 from kubewright.testing.world import embedded_world
 from kubewright.wire.gvk import Key
@@ -211,7 +213,7 @@ async def test_the_manager_rests_while_a_driver_with_a_folder_is_asked() -> None
         driver.closed = True
 
     await managers.start()
-    tracker = FolderTracker(load, close, managers)
+    tracker = FolderTracker(load, close, managers, LoopClock())
     await tracker.initialize_resources_tracker(MachineClass(), {}, "")
     assert await tracker.is_orphaned_resources_available() == []
     vms.append(Instance("x:///2", "m", machine_name="m"))
@@ -219,6 +221,48 @@ async def test_the_manager_rests_while_a_driver_with_a_folder_is_asked() -> None
     assert managers.running == 1
     assert all(each.closed for each in opened)
     assert Tracked(tracker).pause == 30
+
+
+class Dialled(Folder):
+    """One in other processes, of which one dials in three seconds after this one leads, if it ``comes``."""
+
+    comes = leads = there = False
+
+    async def lead(self) -> None:
+        self.leads = True
+        try:
+            await asyncio.sleep(3)
+            self.there = self.comes
+            await asyncio.Event().wait()
+        finally:
+            self.leads = self.there = False
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        if not self.there:
+            raise DriverError.of(Code.Unavailable, "no driver for it is connected", begun=False)
+        return await super().list(request)
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_drivers_in_other_processes_dial_in_here_while_the_manager_rests(*, comes: bool) -> None:
+    managers, clock = Started(), LoopClock()
+    driver = Dialled(managers, [Instance("x:///1", "n")])
+    driver.comes = comes
+
+    async def close(_driver: Any) -> None:
+        assert not driver.leads
+
+    await managers.start()
+    tracked = Tracked(FolderTracker(lambda: cast("Any", driver), close, managers, clock))
+    tracker = cast("FolderTracker", tracked.tracker)
+    if comes:
+        await tracker.initialize_resources_tracker(MachineClass(), {}, "")
+        assert await tracked.left() == []
+    else:
+        with pytest.raises(DriverError, match="no driver for it is connected"):
+            await tracker.initialize_resources_tracker(MachineClass(), {}, "")
+        assert 30 <= clock.monotonic() < 31
+    assert (managers.running, driver.leads) == (1, False)
 
 
 async def test_a_driver_that_cannot_be_asked_beside_its_manager_has_no_tracker_and_says_why(

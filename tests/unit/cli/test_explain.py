@@ -354,6 +354,7 @@ def test_a_story_as_text():
             Decision(by="machineset", source="objects", because="0 of 2 machines", steps=("Create",)),
         ),
         next=(Expected(what="Failed: too long", at=NOW + timedelta(minutes=6)), Expected(what="a change")),
+        driver="sim, in the manager's process",
         belongs_to=("machineset s", "node a"),
         notes=("events: no",),
         events=(
@@ -374,6 +375,7 @@ def test_a_story_as_text():
         "              machineset, by what this server shows: 0 of 2 machines [Create]",
         "  next        at 2030-01-01T12:06:00Z (in 6m) at the latest: Failed: too long",
         "              a change",
+        "  driver      sim, in the manager's process",
         "  belongs to  machineset s, node a",
         "  events      4m ago    MachineUnknown: silent (2 times)",
         "  note        events: no",

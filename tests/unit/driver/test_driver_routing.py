@@ -18,7 +18,7 @@ from kubewright.driver.contract import (
 )
 from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.routing import RoutedDriver, reached
 from kubewright.testing.clocks import LoopClock
 
 
@@ -181,3 +181,29 @@ async def test_where_a_driver_stands_for_several_clouds_a_name_that_is_not_here_
     made = await drivers.create(of("elsewhere").of(stub("m1", "ns")))
     assert made.provider_id == "dial-in://m1"
     assert (await drivers.create(of("here").of(stub("m1", "ns")))).provider_id == "here://m1"
+
+
+class Distant(Switchboard):
+    """One whose clouds come and go."""
+
+    def reached(self, provider: str) -> str:
+        return f"of {provider}"
+
+
+@pytest.mark.parametrize(
+    ("drivers", "own", "provider", "told"),
+    [
+        ([Cloud("a")], "a", "", "a, in the manager's process"),
+        ([Cloud("a")], "a", "AWS", "a, in the manager's process"),
+        ([Cloud("a"), Cloud("b")], "a", "b", "b, in the manager's process"),
+        ([Cloud("a"), Distant("b")], "a", "c", "of c"),
+        ([Cloud("a"), Distant("b")], "a", "a", "a, in the manager's process"),
+        ([Cloud("a"), Distant("b")], "b", "", "of "),
+        ([Cloud("a"), Distant("b")], "b", "b", "of b"),
+        ([], "", "", ""),
+    ],
+)
+def test_which_driver_makes_the_vms_of_a_provider_is_told(
+    drivers: list[Cloud], own: str, provider: str, told: str
+) -> None:
+    assert reached({each.name: each for each in drivers}, own, provider) == told

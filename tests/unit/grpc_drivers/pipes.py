@@ -1,7 +1,7 @@
 """Both ends of a stream in this process, on virtual time: the bytes are real, gRPC is not there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from kubewright.driver.errors import Code, DriverError
@@ -25,11 +25,17 @@ from kubewright.providers.grpc.messages import (
 from kubewright.providers.grpc.options import Options
 from kubewright.testing.clocks import LoopClock
 
+Around = Callable[[bytes, bool], None]
+
 
 class Pipe:
-    """One end; ``other`` is the other one. None in a queue: it ends there."""
+    """One end; ``other`` is the other one. None in a queue: it ends there.
+
+    ``around``: told of each message that this end writes, before it goes (False) and after (True).
+    """
 
     def __init__(self) -> None:
+        self.around: Around = lambda _data, _gone: None
         self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.other: Pipe
         self.broken = False
@@ -41,9 +47,11 @@ class Pipe:
 
     async def write(self, data: bytes) -> None:
         await asyncio.sleep(0)
+        self.around(data, False)
         if self.broken:
             raise ConnectionError("the stream was cut")
         self.other.incoming.put_nowait(data)
+        self.around(data, True)
 
     def cut(self) -> None:
         """The connection is gone, for both."""
@@ -62,14 +70,21 @@ def pipe() -> tuple[Pipe, Pipe]:
 class Manager:
     """The driver ``grpc`` of a manager, and the drivers that dial it."""
 
-    def __init__(self) -> None:
-        self.driver = GrpcDriver(Settings(LoopClock()), Options())
+    def __init__(self, beside: Iterable[str] = ()) -> None:
+        self.driver = GrpcDriver(Settings(LoopClock(), beside=frozenset(beside)), Options())
         self.refusals: list[Refused] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def dialled(self, client: "Offer | Callable[[Pipe], Awaitable[None]]") -> Pipe:
-        """A driver that has dialled in; the driver's end of its stream."""
+    async def dialled(
+        self,
+        client: "Offer | Callable[[Pipe], Awaitable[None]]",
+        asks: Around = lambda _data, _gone: None,
+        answers: Around = lambda _data, _gone: None,
+    ) -> Pipe:
+        """A driver that has dialled in; the driver's end of its stream. ``asks`` and ``answers`` are told of
+        what the manager and the driver write."""
         ours, theirs = pipe()
+        ours.around, theirs.around = asks, answers
         self._tasks.append(asyncio.create_task(self._converse(ours)))
         call = client(theirs) if callable(client) else self._served(theirs, client)
         self._tasks.append(asyncio.ensure_future(call))

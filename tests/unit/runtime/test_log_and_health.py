@@ -127,10 +127,12 @@ async def test_the_configuration_is_served():
 
 @pytest.mark.looptime(False)
 async def test_the_last_plans_are_served_by_namespace_and_name():
-    def plans(*, namespace="", name="", waits=0):
-        return Answer(waits_for=((namespace, name),))
+    def plans(*, namespace="", name="", waits=0, provider=None):
+        return Answer(waits_for=((namespace, name),), driver=provider or "")
 
     async with serving(plans=plans) as session:
         assert await page(session, "/debug/plans?namespace=ns&name=a") == (200, '{"waitsFor":[["ns","a"]]}')
+        asked = "/debug/plans?namespace=ns&name=a&provider=sim"
+        assert await page(session, asked) == (200, '{"waitsFor":[["ns","a"]],"driver":"sim"}')
     async with serving() as session:
         assert await page(session, "/debug/plans") == (200, "{}")

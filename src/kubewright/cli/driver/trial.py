@@ -26,7 +26,7 @@ from kubewright.cli.switches import driver_options
 from kubewright.compose.assembly import close
 from kubewright.compose.on_kubernetes import SIMULATED, load_driver
 from kubewright.compose.options import DATA_DIR, Options
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Leading
 from kubewright.integration import extensions, report
 from kubewright.integration.bench import Bench, Limits, Settings
 from kubewright.integration.extensions import Extension
@@ -46,6 +46,7 @@ REASONS = 3
 PERIOD = "--machine-safety-overshooting-period=300ms"
 """As MCM's test runs its manager, so that a freeze is seen soon."""
 
+AWAY = "its VMs can be listed by the manager that its drivers dial; --start-manager lets them dial in here"
 IN_MEMORY = "the VMs of the simulated cloud are in the memory of the manager, which alone can list them"
 
 
@@ -270,11 +271,14 @@ def _tracked(
     if not asked.driver:
         return Tracked(None)
     options = Options(driver=asked.driver, driver_options=driver_options(asked.driver_options, asked.driver))
+    resting = Tracked(FolderTracker(lambda: _loaded(options, clock), close, managers, clock))
     if DATA_DIR in options.driver_options and managers.starts:
-        return Tracked(FolderTracker(lambda: _loaded(options, clock), close, managers))
+        return resting
     if asked.driver == SIMULATED:
         return Tracked(None, IN_MEMORY)
     driver = _loaded(options, clock)
+    if isinstance(driver, Leading):
+        return resting if managers.starts else Tracked(None, AWAY)
     stack.push_async_callback(close, driver)
     return Tracked(driver if isinstance(driver, ResourcesTracker) else ListTracker(driver))
 

@@ -128,7 +128,9 @@ async def _machine_of(client: Client, node: JsonObject, namespace: str) -> tuple
 
 
 async def _story(client: Client, target: Client, what: Asked, subject: Subject, found: JsonObject) -> Story:
-    managed = await reading.ask(client, what.manager, name=found["metadata"]["name"])
+    provider = await reading.provider_of(client, subject, found)
+    query = {"name": found["metadata"]["name"], **({} if provider is None else {"provider": provider})}
+    managed = await reading.ask(client, what.manager, **query)
     passes = reading.records(managed, subject, found)
     here = await _dry_run(client, target, subject, found, passes)
     events, refused = await reading.events(target if subject.kind == NODE else client, found)
@@ -144,6 +146,7 @@ async def _story(client: Client, target: Client, what: Asked, subject: Subject, 
         decided=() if passes else here.decided,
         expected=here.expected,
         members=await reading.members(client, subject, found),
+        driver=managed.answer.driver if managed.answer is not None else "",
         notes=notes,
         events=events,
     )

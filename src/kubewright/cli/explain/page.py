@@ -53,6 +53,7 @@ def lines(story: Story, now: datetime) -> Iterator[Line]:
     above = sorted({story.says, *story.waits_for}, key=len, reverse=True)
     yield from _paragraph("decided", [each for one in story.decisions for each in _decision(one, now, above)])
     yield from _paragraph("next", [_once(_expected(each, now), above) for each in story.next])
+    yield from _paragraph("driver", [_once(story.driver, above)] if story.driver else [])
     yield from _paragraph("belongs to", [", ".join(story.belongs_to)] if story.belongs_to else [])
     for each in story.events:
         colour = WAITING if each.type == "Warning" else PLAIN

@@ -17,7 +17,7 @@ from kubewright.api.cluster.v1beta1 import MACHINE_SET as CLUSTER_MACHINE_SET
 from kubewright.api.core import EVENT, Event
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.asking import require_namespace
 from kubewright.cli.explain.story import JsonObject
@@ -96,7 +96,7 @@ async def ask(client: Client, manager: str, **query: str) -> Managed:
     Args:
         client: of the API server, which in ``kubewright up`` answers for the manager, too.
         manager: address of a manager's health port; empty: ask the API server.
-        query: ``namespace`` and ``name``; what is left out means any.
+        query: ``namespace`` and ``name``; what is left out means any. ``provider``: as ``Answer.driver``.
 
     Raises:
         InvalidInput: the address that was named does not answer as a manager does.
@@ -140,6 +140,18 @@ async def events(client: Client, found: JsonObject) -> tuple[list[Event], str]:
         return await client.list(EVENT, meta.get("namespace", ""), fields=fields), ""
     except KubewrightError as error:
         return [], str(error)
+
+
+async def provider_of(client: Client, subject: Subject, found: JsonObject) -> str | None:
+    """The provider of a machine's class; None of other kinds, and where the class cannot be read."""
+    ref = (found.get("spec") or {}).get("class") or {}
+    if subject.kind != MACHINE or ref.get("kind") != MACHINE_CLASS.resource.kind or not ref.get("name"):
+        return None
+    key = Key(found["metadata"]["namespace"], ref["name"])
+    try:
+        return str((await client.get(dynamic(MACHINE_CLASS.resource), key)).get("provider") or "")
+    except KubewrightError:
+        return None
 
 
 async def members(client: Client, subject: Subject, found: JsonObject) -> list[JsonObject]:

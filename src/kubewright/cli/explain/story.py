@@ -102,6 +102,7 @@ class Story(Value, frozen=True, kw_only=True):
     ``says``        the message of its own status: of the last operation, or of condition Ready
     ``console``     the end of what its VM wrote to its console, where its status has that
     ``waits_for``   a clause for each thing that is not as it should be
+    ``driver``      of a machine: which driver makes its VM, and whether it is there, where a manager says it
     ``belongs_to``  its owners, and the Node or the machine that goes with it
     ``notes``       what the driver says of the VM, what could not be read or asked, and where the decisions
                     are from
@@ -117,6 +118,7 @@ class Story(Value, frozen=True, kw_only=True):
     waits_for: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
     next: tuple[Expected, ...] = ()
+    driver: str = ""
     belongs_to: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     events: tuple[Happened, ...] = ()
@@ -129,6 +131,7 @@ class Facts:
     ``passes``    the manager's records of the controllers that work on it
     ``decided``   decisions of a dry run; ``expected``: what that run says comes next
     ``members``   the machines of a set or a deployment
+    ``driver``    as of ``Story``
     ``notes``     what could not be read or asked
     """
 
@@ -138,6 +141,7 @@ class Facts:
     decided: Sequence[Decision] = ()
     expected: Sequence[Expected] = ()
     members: Sequence[JsonObject] = ()
+    driver: str = ""
     notes: Sequence[str] = ()
     events: Sequence[Event] = ()
 
@@ -159,6 +163,7 @@ def tell(facts: Facts) -> Story:
         waits_for=tuple(dict.fromkeys(each[0] for each in waits_for)) or _awaited_size(facts, decisions),
         decisions=decisions,
         next=tuple(_next(facts, decisions)),
+        driver=facts.driver,
         belongs_to=tuple(dict.fromkeys(_owners(meta))),
         notes=(*_of_driver(facts.found), *facts.notes),
         events=tuple(happened(facts.events)),

@@ -21,6 +21,7 @@ from typing import Protocol
 
 import structlog
 
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Unimplemented
 from kubewright.providers.grpc.messages import (
@@ -114,9 +115,15 @@ class Connection:
         self.operations = Operations(most)
 
     @property
+    def called(self) -> str:
+        """What people call it: drivers of 2018 all have one name, so the kind of its classes."""
+        own = self.registration.kind == MACHINE_CLASS.resource.kind
+        return (self.registration.name if own else "") or self.registration.kind
+
+    @property
     def name(self) -> str:
         """What messages call the driver."""
-        return f"driver {self.registration.name or self.registration.kind!r}"
+        return f"driver {self.called!r}"
 
     @property
     def extended(self) -> bool:

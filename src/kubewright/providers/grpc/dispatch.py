@@ -7,7 +7,8 @@ Theory.      A driver says which classes are its: the kind, and for MachineClass
              driver cannot do is made of what it can: the status of a VM is looked up in the list, and so is
              the provider id for a deletion that has none. Drivers are let in only while this process leads:
              who does not lead does not listen, so drivers go on dialling until they reach the one that does.
-Invariants.  For one key there is one driver; a second is refused while the stream of the first lives. A class
+Invariants.  A class has one driver at most: who registers for classes that another serves is refused, while
+             the stream of that one lives, or because it runs in this process and is asked first. A class
              without a driver is told so, as ``Unavailable`` and not begun: nothing is in doubt, and the
              machine goes on by itself when one registers. Whatever a driver answers, a caller gets an answer
              of the contract or a ``DriverError``.
@@ -89,6 +90,7 @@ class GrpcDriver:
 
     def __init__(self, settings: Settings, options: Options) -> None:
         self._clock = settings.clock
+        self._beside = settings.beside
         self._connections: dict[Key, Connection] = {}
         self._nodes: dict[str, str] = {}
         """Node names by provider id, as creations said them: lists of 2018 have none."""
@@ -109,7 +111,11 @@ class GrpcDriver:
         Raises:
             Refused: it may not come, or does what no driver may.
         """
-        connection = await registered(stream, self._clock, self._accept)
+        try:
+            connection = await registered(stream, self._clock, self._accept)
+        except Refused as refused:
+            log.warning("a driver is not let in", reason=refused.message, peer=peer)
+            raise
         key = _key(connection.registration)
         self._connections[key] = connection
         log.info("a driver registered", driver=connection.name, kind=key[0], api_version=key[1], peer=peer)
@@ -124,13 +130,20 @@ class GrpcDriver:
             log.info("a driver is gone", driver=connection.name, kind=key[0])
 
     def _accept(self, given: Registration) -> None:
-        resource = MACHINE_CLASS.resource
-        if given.kind == resource.kind and _key(given)[1] != resource.api_version:
+        resource, mine = MACHINE_CLASS.resource, _key(given)
+        kind, version, name = mine
+        if kind == resource.kind and version != resource.api_version:
+            raise Refused(Why.INVALID, f"kind {kind} is of {resource.api_version}, not {version}")
+        if name in self._beside:
             raise Refused(
-                Why.INVALID, f"kind {resource.kind} is of {resource.api_version}, not {_key(given)[1]}"
+                Why.TAKEN,
+                f"driver {name!r} runs in the manager itself and makes the VMs of classes with provider "
+                f"{name!r}; register under another name, and give that as provider",
             )
-        if (there := self._connections.get(_key(given))) is not None:
-            raise Refused(Why.TAKEN, f"{there.name} serves kind {given.kind} already, and its stream lives")
+        for key, there in self._connections.items():
+            if key == mine or _clouds(key) & _clouds(mine):
+                of = f"kind {key[0]} of {key[1]}" + (f" with provider {key[2]!r}" if key[2] else "")
+                raise Refused(Why.TAKEN, f"{there.name} serves {of} already, and its stream lives")
         if len(self._connections) >= MOST_DRIVERS:
             raise Refused(Why.FULL, f"{MOST_DRIVERS} drivers are connected, and there may be no more")
 
@@ -226,7 +239,18 @@ class GrpcDriver:
     def provider_of(self, machine_class: MachineClass) -> str:
         """The driver that a class has now, or none of them (``contract.Several``)."""
         found = self._found(machine_class.provider)
-        return OURS if found is None else found.registration.name or found.registration.kind
+        return OURS if found is None else found.called
+
+    def reached(self, provider: str) -> str:
+        """As ``contract.Reached``."""
+        found = self._found(provider)
+        if found is None:
+            return self._awaited(provider)
+        asked = found.operations
+        return (
+            f"{found.called}, in another process and connected: it works on {asked.sent} operations, and "
+            f"{asked.queued} wait"
+        )
 
     def _driver_of(self, request: MachineRequest | ClassRequest) -> Connection:
         found = self._found(request.machine_class.provider)
@@ -240,20 +264,21 @@ class GrpcDriver:
         named = self._connections.get((resource.kind, resource.api_version, _name(provider)))
         if named is not None or not provider:
             return named
-        kinds = (provider.lower(), f"{provider}{resource.kind}".lower())
-        for (kind, _, _), connection in self._connections.items():
-            if kind.lower() in kinds and kind != resource.kind:
+        for key, connection in self._connections.items():
+            if provider.lower() in _clouds(key):
                 return connection
         return None
 
     def _missing(self, found: MachineClass) -> DriverError:
-        wanted = f"provider {found.provider!r}" if found.provider else f"no provider ({ANONYMOUS})"
+        text = f"class {found.metadata.name} has {self._awaited(found.provider)}"
+        return DriverError.of(Code.Unavailable, text, begun=False)
+
+    def _awaited(self, provider: str) -> str:
+        wanted = f"provider {provider!r}" if provider else f"no provider ({ANONYMOUS})"
         here = ", ".join(sorted(each.name for each in self._connections.values())) or "none"
-        return DriverError.of(
-            Code.Unavailable,
-            f"class {found.metadata.name} has {wanted}, and no driver for it is connected to this manager "
-            f"({self._server.where}); connected: {here}",
-            begun=False,
+        return (
+            f"{wanted}, and no driver for it is connected to this manager ({self._server.where}); "
+            f"connected: {here}"
         )
 
     async def _about_vm(self, kind: Kind, request: MachineRequest, wanted: type[VmAnswer]) -> VmAnswer:
@@ -314,6 +339,15 @@ class GrpcDriver:
 def _key(given: Registration) -> Key:
     version = f"{given.group}/{given.version}" if given.group else given.version
     return given.kind, version, _name(given.name) if given.kind == MACHINE_CLASS.resource.kind else ""
+
+
+def _clouds(key: Key) -> frozenset[str]:
+    """What a class may name, in small letters, to get the driver of a kind: the kind, or the cloud's name in
+    it. A driver of MachineClass has its name instead."""
+    kind, _, name = key
+    if name:
+        return frozenset()
+    return frozenset((kind.lower(), kind.lower().removesuffix(MACHINE_CLASS.resource.kind.lower())))
 
 
 def _name(provider: str) -> str:

@@ -167,7 +167,8 @@ class Managers:
         target = self._target(control, process, clock)
         choose = partial(world.injector.of_call, process.name)
         heard = partial(removals.called, world.journal, process.name)
-        driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
+        remote = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
+        driver = world.between(remote, process.name)
         machine = replace(world.plot.options.machine, joins=world.joins)
         options = replace(world.plot.options, controllers=("*",), machine=machine)
         assembly = Assembly(

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from kubewright.compose.options import Options
+from kubewright.driver.contract import Driver
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -96,6 +97,8 @@ class World:
         self.clusters = (self.control, self.target) if plot.apart else (self.control,)
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
         self.driver: SimDriver = TaggingDriver(self.cloud, kubelets)
+        self.between: Callable[[Driver, str], Driver] = lambda remote, _manager: remote
+        """What a manager of this name has between itself and the connection to the cloud (``dialled``)."""
         steady = self.clock("person")
         self.client = self._connect(self.control, self._person, steady)
         self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
