@@ -2,8 +2,8 @@
 
 Theory.      Deployment, sets and machines are read by the look of the reconciler of deployments
              (``replicas.deployment``). A deployment that keeps no machine free has a pass when its spec
-             changes: of the changes of machines only those count that concern one that does, or a machine
-             with the taints.
+             changes and when a set comes to it. Changes of its machines count only while one of them has the
+             taints: those of a machine that has them, and of all others as long as the last pass saw one.
 Invariants.  A machine has one patch in a pass, for the version that was decided on; another one that fails
              stops none.
 Called by    ``runtime.controller``; put together by ``machines.world``.
@@ -24,6 +24,7 @@ from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel, stale_or
+from kubewright.replicas.ownership import key_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
@@ -34,8 +35,7 @@ from kubewright.wire.gvk import Key
 
 MACHINE_TAINT = "machinetaint"
 KEEPS_FREE = "keeps-machines-free"
-"""The index of the deployments with ``spec.excessReplicas``, all under one value."""
-_ANY = "any"
+"""The index of the deployments with ``spec.excessReplicas``, by their key."""
 
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
@@ -48,8 +48,11 @@ class MachineTaints:
         self._machines: Informer[Machine] = deployments.index.objects
         self._control = control
         deployments.deployments.index(
-            KEEPS_FREE, lambda found: (_ANY,) if found.spec.excess_replicas is not None else ()
+            KEEPS_FREE, lambda found: (str(key_of(found)),) if found.spec.excess_replicas is not None else ()
         )
+        self._with_taints: set[Key] = set()
+        """The deployments of which the last pass saw a machine with the taints. The first pass of a process
+        over each deployment fills it."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -58,8 +61,11 @@ class MachineTaints:
             PartlyFailed: writes failed; the others were tried all the same.
         """
         seen = self._deployments.look(key)
+        self._with_taints.discard(key)
         if seen is None:
             return Result.done()
+        if any(member.free for member in seen.all_members):
+            self._with_taints.add(key)
         plan = decide(seen)
         planned(plan)
         return Result.done().unless(await run_parallel(plan.steps, self._write))
@@ -80,7 +86,7 @@ class MachineTaints:
         deployments = self._deployments
         controller = Controller(MACHINE_TAINT, self, clock, metrics=metrics)
         controller.watches(deployments.deployments, only(spec_or_life))
-        controller.watches(deployments.sets, self._of_set)
+        controller.watches(deployments.sets, self.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, self.of_machine, wait, "a machine has changed")
         return controller
@@ -93,12 +99,16 @@ class MachineTaints:
         tainted = any(member is not None and member.free for member in (before, after))
         return found if tainted else self._keeping(found)
 
-    def _of_set(self, change: Change[MachineSet]) -> set[Key]:
-        """A set comes to a deployment, or leaves it, with its machines."""
-        return self._keeping(self._deployments.of_set(change))
+    def of_set(self, change: Change[MachineSet]) -> set[Key]:
+        """A set comes to a deployment, or leaves it, with its machines: these may have the taints."""
+        found = self._deployments.of_set(change)
+        owners = [header.owner_uid if header is not None else "" for header in (change.old, change.new)]
+        return found if owners[0] != owners[1] else self._keeping(found)
 
     def _keeping(self, found: set[Key]) -> set[Key]:
-        return found and found & set(self._deployments.deployments.keys_by(KEEPS_FREE, _ANY))
+        """Those of these deployments that keep machines free, or still have some that are."""
+        count = self._deployments.deployments.count_by
+        return {key for key in found if key in self._with_taints or count(KEEPS_FREE, str(key))}
 
 
 def _facts(member: MachineMember | None) -> tuple[object, ...]:
