@@ -13,6 +13,7 @@ from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
+    InPlaceUpdate,
     Machine,
     MachineDeployment,
     MachineDeploymentSpec,
@@ -50,6 +51,9 @@ THEIRS = Taint(key="example.com/dedicated", value="gpu", effect="NoSchedule")
 DISABLED, BY_US = names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION
 FOR_EXCESS, KEPT = excess.PROOF_ANNOTATION, excess.KEPT_ANNOTATION
 MINUTES_TO_LIVE = 600.0
+IN_PLACE = MachineDeploymentStrategy(
+    type="InPlaceUpdate", in_place_update=InPlaceUpdate(orchestration_type="Manual", max_unavailable=1)
+)
 
 
 def machine_spec(class_name: str = "small", *taints: Taint) -> MachineSpec:
@@ -64,14 +68,14 @@ def deployment(
 ) -> MachineDeployment:
     template = MachineTemplateSpec(metadata=ObjectMeta(labels={"app": "a"}), spec=machine_spec(of))
     rolling_update = RollingUpdate(max_surge=surge, max_unavailable=0)
-    spec.setdefault("template", template)
+    rolls = MachineDeploymentStrategy(type="RollingUpdate", rolling_update=rolling_update)
+    spec = {"template": template, "strategy": rolls, **spec}
     return MachineDeployment(
         metadata=ObjectMeta(name="md", namespace="ns", uid="md-uid", finalizers=(names.FINALIZER,)),
         spec=MachineDeploymentSpec(
             replicas=replicas,
             excess_replicas=more,
             selector=LabelSelector(match_labels={"app": "a"}),
-            strategy=MachineDeploymentStrategy(type="RollingUpdate", rolling_update=rolling_update),
             **spec,
         ),
     )
@@ -230,6 +234,19 @@ def test_an_old_set_keeps_no_machine_free_when_it_shrinks():
     old, new = made(3, "old", {KEPT: "1"}), made(1)
     found = after_a_pass(deployment(2, 1), "o1 o2 o3* m4*", old, new)["ms-old"]
     assert (found.spec.replicas, KEPT in found.metadata.annotations) == (2, False)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [pytest.param({"paused": True}, id="while it is paused"),
+     pytest.param({"strategy": IN_PLACE}, id="and where machines are updated in place")],
+)  # fmt: skip
+def test_an_old_set_that_shrinks_for_fewer_replicas_keeps_the_reserve(spec):
+    notes = {KEPT: "2", names.DESIRED_REPLICAS_ANNOTATION: "5", names.MAX_REPLICAS_ANNOTATION: "6"}
+    old, new = made(5, "old", notes), made(0, notes=notes)
+    found = after_a_pass(deployment(2, 2, **spec), "o1 o2 o3 o4* o5*", old, new)["ms-old"]
+    assert (found.spec.replicas, found.metadata.annotations.get(KEPT)) == (4, "2")
+    assert min(fleet("o1 o2 o3 o4* o5*"), key=ranking(found, NOW, fleet("o1 o2 o3 o4* o5*"))).name == "o1"
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,12 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
 
 def with_kept(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with the number of machines that it keeps free when it shrinks: the deployment's, or none where
-    it is an old set, whose free machines are the first to go."""
-    kept = deployment.spec.excess_replicas or 0
-    if kept and identity(machine_set.spec.template) == identity(deployment.spec.template):
+    its machines give way to new ones, and those that are free go first. While the deployment is paused, or
+    updates machines where they are, an old set shrinks only since fewer replicas are wanted: it keeps them
+    as the current one does."""
+    spec = deployment.spec
+    kept, stays = spec.excess_replicas or 0, spec.paused or isinstance(strategy(deployment), InPlaceUpdate)
+    if kept and (stays or identity(machine_set.spec.template) == identity(spec.template)):
         return annotated(machine_set, excess.KEPT_ANNOTATION, str(kept))
     known = excess.KEPT_ANNOTATION in machine_set.metadata.annotations
     return annotated(machine_set, excess.KEPT_ANNOTATION, "") if known else machine_set
