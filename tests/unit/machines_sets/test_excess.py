@@ -179,6 +179,21 @@ def test_the_taints_follow_a_rollout_into_the_new_set(members, changes):
     assert " ".join(f"{step.member.name}{'+' if step.free else '-'}" for step in plan.steps) == changes
 
 
+@pytest.mark.parametrize(
+    ("members", "spec", "changes"),
+    [
+        pytest.param("o1 o2 o3 m4?", {}, "m4+", id="a machine that is to be replaced is drained, not evicted"),
+        pytest.param("o1 o2 o3*", {}, "", id="and one that is free already stays so"),
+        pytest.param("o1 o2 o3 m4?", {"paused": True}, "o3+ m4+", id="a paused rollout replaces none"),
+        pytest.param("o1 o2 o3 m4?", {"strategy": IN_PLACE}, "o3+ m4+", id="nor does an update in place"),
+    ],
+)  # fmt: skip
+def test_workload_that_a_rollout_moves_is_not_evicted_before(members, spec, changes):
+    old, new = made(3, "old"), made(1)
+    plan = decide(seen(deployment(1, 2, **spec), fleet(members), old, new))
+    assert " ".join(f"{step.member.name}{'+' if step.free else '-'}" for step in plan.steps) == changes
+
+
 def test_nothing_is_tainted_while_the_deployment_is_deleted_or_invalid():
     md, members = deployment(1, 1), fleet("m1 m2")
     gone = structs.replace(md, metadata=structs.replace(md.metadata, deletion_timestamp=T0))
