@@ -104,8 +104,8 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
 
 
 def replaces(deployment: MachineDeployment) -> bool:
-    """Whether machines of old sets give way to new ones: not while it is paused, nor where they are updated in
-    place."""
+    """Whether machines of old sets give way to new ones: not while it is paused, nor where they are updated
+    in place."""
     return not deployment.spec.paused and not isinstance(strategy(deployment), InPlaceUpdate)
 
 
