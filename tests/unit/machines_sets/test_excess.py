@@ -289,6 +289,23 @@ def test_the_status_misses_machines_that_are_to_be_kept_free():
     assert conditions["Available"] == "False"
 
 
+def noted(md: MachineDeployment, text: str) -> MachineDeployment:
+    return structs.replace(md, metadata=structs.replace(md.metadata, annotations={KEPT: text}))
+
+
+def test_an_annotation_says_it_where_programs_drop_the_field():
+    md = noted(deployment(2, None), "1")
+    assert seen(md, fleet("m1 m2 m3")).desired == 3
+    assert [step.member.name for step in decide(seen(md, fleet("m1 m2 m3"))).steps] == ["m3"]
+    controlled = made(3, notes={names.DESIRED_REPLICAS_ANNOTATION: "3"})
+    assert size_contradiction(MACHINE_SETS, controlled, md) == ""
+    (kept,) = after_a_pass(md, "m1 m2 m3", controlled).values()
+    assert kept.metadata.annotations[KEPT] == "1"
+    assert seen(noted(deployment(2, 0), "1"), fleet("m1 m2")).desired == 2, "the field goes first"
+    assert KEPT in seen(noted(deployment(2, None), "-1"), fleet("m1 m2")).problem
+    assert decide(seen(noted(deployment(0, None), "many"), fleet("m1 m2"))).steps == ()
+
+
 def test_a_set_waits_only_for_a_size_that_was_computed_for_another_number_in_all():
     owner = deployment(3, 2)
     controlled = made(5, notes={names.DESIRED_REPLICAS_ANNOTATION: "5"})

@@ -164,6 +164,18 @@ async def test_after_the_field_is_gone_each_machine_counts_until_the_last_taint_
     assert of.taints.of_machine(of.member("m3"), None) == set()
 
 
+async def test_machines_of_a_deployment_that_asks_by_annotation_count_as_well() -> None:
+    of = await controlled(None, machine(1), machine(2), machine(3))
+    noted = deployment(2, None)
+    noted = structs.replace(
+        noted, metadata=structs.replace(noted.metadata, annotations={excess.KEPT_ANNOTATION: "1"})
+    )
+    await of.shelf.put(MACHINE_DEPLOYMENT, noted)
+    assert of.taints.of_machine(None, of.member("m1")) == {MD}
+    await of.taints.reconcile(MD)
+    assert of.member("m3").free == FREE
+
+
 async def test_a_set_that_comes_with_free_machines_is_a_reason_to_look_at_them() -> None:
     of = await controlled(None, machine(1), machine(2, free=True))
     woken: list[Key] = []

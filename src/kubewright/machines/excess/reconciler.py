@@ -11,6 +11,7 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import excess
+from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineDeployment, MachineSet
 from kubewright.base import delays
 from kubewright.base.clock import Clock
@@ -26,7 +27,7 @@ from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel, stale_or
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result
@@ -35,7 +36,7 @@ from kubewright.wire.gvk import Key
 
 MACHINE_TAINT = "machinetaint"
 KEEPS_FREE = "keeps-machines-free"
-"""The index of the deployments with ``spec.excessReplicas``, by their key."""
+"""The index of the deployments that keep machines free, by their key."""
 
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
@@ -47,9 +48,7 @@ class MachineTaints:
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
         self._control = control
-        deployments.deployments.index(
-            KEEPS_FREE, lambda found: (str(key_of(found)),) if found.spec.excess_replicas is not None else ()
-        )
+        deployments.deployments.index(KEEPS_FREE, _key_if_it_keeps_free)
         self._with_taints: set[Key] = set()
         """The deployments of which the last pass saw a machine with the taints. The first pass of a process
         over each deployment fills it."""
@@ -85,7 +84,7 @@ class MachineTaints:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
         controller = Controller(MACHINE_TAINT, self, clock, metrics=metrics)
-        controller.watches(deployments.deployments, only(spec_or_life))
+        controller.watches(deployments.deployments, only(_no_status))
         controller.watches(deployments.sets, self.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, self.of_machine, wait, "a machine has changed")
@@ -109,6 +108,15 @@ class MachineTaints:
         """Those of these deployments that keep machines free, or still have some that are."""
         count = self._deployments.deployments.count_by
         return {key for key in found if key in self._with_taints or count(KEEPS_FREE, str(key))}
+
+
+def _key_if_it_keeps_free(found: MachineDeployment) -> tuple[str, ...]:
+    return (str(key_of(found)),) if with_defaults(found).spec.excess_replicas is not None else ()
+
+
+def _no_status(change: Change[MachineDeployment]) -> bool:
+    """Whether a change is more than one of status: how many are kept free an annotation may say, too."""
+    return not status_alone(change)
 
 
 def _facts(member: MachineMember | None) -> tuple[object, ...]:
