@@ -6,8 +6,10 @@ from typing import Any
 
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import NODE_READY, Node
+from kubewright.api.machine import excess
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, Machine
+from kubewright.api.meta import integer
 
 
 def state(machine: Machine) -> str:
@@ -37,7 +39,9 @@ def wanted_replicas(found: Mapping[str, Any]) -> int | None:
 def in_excess(found: Mapping[str, Any]) -> int:
     """How many machines a MachineDeployment keeps free besides its replicas."""
     more = part(found, "spec").get("excessReplicas")
-    return more if isinstance(more, int) else 0
+    if isinstance(more, int) or found.get("kind") != MACHINE_DEPLOYMENT.resource.kind:
+        return more if isinstance(more, int) else 0
+    return integer(part(part(found, "metadata"), "annotations"), excess.KEPT_ANNOTATION)
 
 
 def ready_of_wanted(found: Mapping[str, Any]) -> str:

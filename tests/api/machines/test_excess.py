@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import structs
+
 from kubewright.api.core import NODE, Node
 from kubewright.api.machine import excess, names
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MachineDeployment
@@ -71,6 +73,26 @@ async def test_a_scale_of_the_user_and_the_excess_do_not_touch_each_other() -> N
         alone = await world.until(lambda s: s.settled(1), "one machine")
         assert not marked(alone)
         assert not reserve & {node.metadata.name for node in alone.nodes}
+
+
+async def test_a_reserve_by_annotation_outlives_an_autoscaler_whose_type_lacks_the_field() -> None:
+    async with asyncio.timeout(600), embedded_world() as world:
+        await world.deploy("pool", 2)
+        await world.settled(2)
+        asked = {"metadata": {"annotations": {excess.KEPT_ANNOTATION: "1"}}}
+        await world.client.patch(MACHINE_DEPLOYMENT, world.key("pool"), asked)
+        whole = await world.until(lambda s: s.settled(3) and len(tainted(s)) == 1, "two machines and one")
+        found = await world.client.get(MACHINE_DEPLOYMENT, world.key("pool"))
+        spec = structs.replace(found.spec, replicas=3, excess_replicas=None)
+        await world.client.replace(MACHINE_DEPLOYMENT, world.key("pool"), structs.replace(found, spec=spec))
+        grown = await world.until(lambda s: s.settled(4) and len(tainted(s)) == 1, "three machines and one")
+        assert not tainted(whole) & tainted(grown)
+        await world.client.patch(
+            MACHINE_DEPLOYMENT,
+            world.key("pool"),
+            {"metadata": {"annotations": {excess.KEPT_ANNOTATION: None}}},
+        )
+        await world.until(lambda s: s.settled(3) and not marked(s), "three machines, none of them kept free")
 
 
 async def test_templates_and_users_change_the_taints_of_nodes_beside_ours() -> None:

@@ -170,6 +170,9 @@ def test_machines_in_excess_belong_to_a_rollout() -> None:
     assert found == Progress("3 of 5 machines have the new template")
     whole = progress({**five, **status(updatedReplicas=5, replicas=5, availableReplicas=5)})
     assert whole == Progress("rolled out: 5 machines", done=True)
+    noted = {**deployment(), "kind": "MachineDeployment"}
+    noted["metadata"] = {**noted["metadata"], "annotations": {"kubewright.dev/excess-replicas": "2"}}
+    assert progress({**noted, **status(updatedReplicas=5, replicas=5, availableReplicas=5)}) == whole
 
 
 def test_a_paused_rollout_says_so() -> None:

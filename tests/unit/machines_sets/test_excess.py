@@ -13,6 +13,7 @@ from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
+    InPlaceUpdate,
     Machine,
     MachineDeployment,
     MachineDeploymentSpec,
@@ -50,6 +51,9 @@ THEIRS = Taint(key="example.com/dedicated", value="gpu", effect="NoSchedule")
 DISABLED, BY_US = names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION
 FOR_EXCESS, KEPT = excess.PROOF_ANNOTATION, excess.KEPT_ANNOTATION
 MINUTES_TO_LIVE = 600.0
+IN_PLACE = MachineDeploymentStrategy(
+    type="InPlaceUpdate", in_place_update=InPlaceUpdate(orchestration_type="Manual", max_unavailable=1)
+)
 
 
 def machine_spec(class_name: str = "small", *taints: Taint) -> MachineSpec:
@@ -64,14 +68,14 @@ def deployment(
 ) -> MachineDeployment:
     template = MachineTemplateSpec(metadata=ObjectMeta(labels={"app": "a"}), spec=machine_spec(of))
     rolling_update = RollingUpdate(max_surge=surge, max_unavailable=0)
-    spec.setdefault("template", template)
+    rolls = MachineDeploymentStrategy(type="RollingUpdate", rolling_update=rolling_update)
+    spec = {"template": template, "strategy": rolls, **spec}
     return MachineDeployment(
         metadata=ObjectMeta(name="md", namespace="ns", uid="md-uid", finalizers=(names.FINALIZER,)),
         spec=MachineDeploymentSpec(
             replicas=replicas,
             excess_replicas=more,
             selector=LabelSelector(match_labels={"app": "a"}),
-            strategy=MachineDeploymentStrategy(type="RollingUpdate", rolling_update=rolling_update),
             **spec,
         ),
     )
@@ -175,6 +179,21 @@ def test_the_taints_follow_a_rollout_into_the_new_set(members, changes):
     assert " ".join(f"{step.member.name}{'+' if step.free else '-'}" for step in plan.steps) == changes
 
 
+@pytest.mark.parametrize(
+    ("members", "spec", "changes"),
+    [
+        pytest.param("o1 o2 o3 m4?", {}, "m4+", id="a machine that is to be replaced is drained, not evicted"),
+        pytest.param("o1 o2 o3*", {}, "", id="and one that is free already stays so"),
+        pytest.param("o1 o2 o3 m4?", {"paused": True}, "o3+ m4+", id="a paused rollout replaces none"),
+        pytest.param("o1 o2 o3 m4?", {"strategy": IN_PLACE}, "o3+ m4+", id="nor does an update in place"),
+    ],
+)  # fmt: skip
+def test_workload_that_a_rollout_moves_is_not_evicted_before(members, spec, changes):
+    old, new = made(3, "old"), made(1)
+    plan = decide(seen(deployment(1, 2, **spec), fleet(members), old, new))
+    assert " ".join(f"{step.member.name}{'+' if step.free else '-'}" for step in plan.steps) == changes
+
+
 def test_nothing_is_tainted_while_the_deployment_is_deleted_or_invalid():
     md, members = deployment(1, 1), fleet("m1 m2")
     gone = structs.replace(md, metadata=structs.replace(md.metadata, deletion_timestamp=T0))
@@ -233,6 +252,19 @@ def test_an_old_set_keeps_no_machine_free_when_it_shrinks():
 
 
 @pytest.mark.parametrize(
+    "spec",
+    [pytest.param({"paused": True}, id="while it is paused"),
+     pytest.param({"strategy": IN_PLACE}, id="and where machines are updated in place")],
+)  # fmt: skip
+def test_an_old_set_that_shrinks_for_fewer_replicas_keeps_the_reserve(spec):
+    notes = {KEPT: "2", names.DESIRED_REPLICAS_ANNOTATION: "5", names.MAX_REPLICAS_ANNOTATION: "6"}
+    old, new = made(5, "old", notes), made(0, notes=notes)
+    found = after_a_pass(deployment(2, 2, **spec), "o1 o2 o3 o4* o5*", old, new)["ms-old"]
+    assert (found.spec.replicas, found.metadata.annotations.get(KEPT)) == (4, "2")
+    assert min(fleet("o1 o2 o3 o4* o5*"), key=ranking(found, NOW, fleet("o1 o2 o3 o4* o5*"))).name == "o1"
+
+
+@pytest.mark.parametrize(
     ("surge", "ceiling"),
     [pytest.param("50%", 6, id="a percentage counts of replicas and excess together"),
      pytest.param(2, 6, id="a number is what it is")],
@@ -255,6 +287,23 @@ def test_the_status_misses_machines_that_are_to_be_kept_free():
         each.type: each.status for each in MACHINE_DEPLOYMENTS.status(lacking, Outcome()).conditions
     }
     assert conditions["Available"] == "False"
+
+
+def noted(md: MachineDeployment, text: str) -> MachineDeployment:
+    return structs.replace(md, metadata=structs.replace(md.metadata, annotations={KEPT: text}))
+
+
+def test_an_annotation_says_it_where_programs_drop_the_field():
+    md = noted(deployment(2, None), "1")
+    assert seen(md, fleet("m1 m2 m3")).desired == 3
+    assert [step.member.name for step in decide(seen(md, fleet("m1 m2 m3"))).steps] == ["m3"]
+    controlled = made(3, notes={names.DESIRED_REPLICAS_ANNOTATION: "3"})
+    assert size_contradiction(MACHINE_SETS, controlled, md) == ""
+    (kept,) = after_a_pass(md, "m1 m2 m3", controlled).values()
+    assert kept.metadata.annotations[KEPT] == "1"
+    assert seen(noted(deployment(2, 0), "1"), fleet("m1 m2")).desired == 2, "the field goes first"
+    assert KEPT in seen(noted(deployment(2, None), "-1"), fleet("m1 m2")).problem
+    assert decide(seen(noted(deployment(0, None), "many"), fleet("m1 m2"))).steps == ()
 
 
 def test_a_set_waits_only_for_a_size_that_was_computed_for_another_number_in_all():

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import Phase
@@ -19,11 +20,13 @@ from kubewright.api.machine.v1alpha1 import (
     MachineDeploymentSpec,
     MachineSet,
     MachineSetSpec,
+    MachineSetStatus,
     MachineSpec,
     MachineStatus,
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from kubewright.kube.informer import Informer
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MachineTaints
 from kubewright.machines.machineset.member import MachineMember, read
@@ -75,6 +78,13 @@ def machine(number: int, *, free: bool = False, phase: Phase = Phase.RUNNING) ->
     return Machine(metadata=found, spec=spec, status=status)
 
 
+def machine_set(owner: str) -> MachineSet:
+    selector = LabelSelector(match_labels={"app": "a"})
+    spec = MachineSetSpec(replicas=3, selector=selector, template=template())
+    kind = "MachineDeployment" if owner else ""
+    return MachineSet(metadata=meta("s", owner, kind, finalizers=(names.FINALIZER,)), spec=spec)
+
+
 @dataclass
 class Controlled:
     """A shelf with a deployment of two replicas and its machines, and the controller of taints beside it."""
@@ -96,10 +106,7 @@ async def controlled(more: int | None, *machines: Machine) -> Controlled:
     deployments = Deployments(MACHINE_DEPLOYMENTS, shelf.caches, recorder, index=index)
     taints = MachineTaints(deployments, shelf.client)
     await shelf.put(MACHINE_DEPLOYMENT, deployment(2, more))
-    owned_by = meta("s", "d", "MachineDeployment", finalizers=(names.FINALIZER,))
-    selector = LabelSelector(match_labels={"app": "a"})
-    size = MachineSetSpec(replicas=3, selector=selector, template=template())
-    await shelf.put(MACHINE_SET, MachineSet(metadata=owned_by, spec=size))
+    await shelf.put(MACHINE_SET, machine_set("d"))
     await shelf.put(MACHINE, *machines)
     return Controlled(shelf, taints, index)
 
@@ -143,3 +150,44 @@ async def test_machines_of_a_deployment_without_excess_enqueue_nothing_unless_th
     assert of.taints.of_machine(None, tainted) == {MD}
     await of.taints.reconcile(MD)
     assert [of.member(name).free for name in ("m1", "m2")] == [frozenset(), frozenset()]
+
+
+async def test_after_the_field_is_gone_each_machine_counts_until_the_last_taint_is() -> None:
+    of = await controlled(None, machine(1), machine(2, free=True), machine(3))
+    await of.taints.reconcile(MD)
+    assert of.member("m2").free == FREE, "a set that shrinks is to delete it"
+    assert of.taints.of_machine(of.member("m3"), None) == {MD}
+    await of.shelf.put(MACHINE, machine(3, phase=Phase.FAILED))
+    await of.taints.reconcile(MD)
+    assert of.member("m2").free == frozenset()
+    await of.taints.reconcile(MD)
+    assert of.taints.of_machine(of.member("m3"), None) == set()
+
+
+async def test_machines_of_a_deployment_that_asks_by_annotation_count_as_well() -> None:
+    of = await controlled(None, machine(1), machine(2), machine(3))
+    noted = deployment(2, None)
+    noted = structs.replace(
+        noted, metadata=structs.replace(noted.metadata, annotations={excess.KEPT_ANNOTATION: "1"})
+    )
+    await of.shelf.put(MACHINE_DEPLOYMENT, noted)
+    assert of.taints.of_machine(None, of.member("m1")) == {MD}
+    await of.taints.reconcile(MD)
+    assert of.member("m3").free == FREE
+
+
+async def test_a_set_that_comes_with_free_machines_is_a_reason_to_look_at_them() -> None:
+    of = await controlled(None, machine(1), machine(2, free=True))
+    woken: list[Key] = []
+    informer: Informer[MachineSet] = of.shelf.caches.get(MACHINE_SET)
+    informer.subscribe(lambda change: woken.extend(of.taints.of_set(change)))
+    await of.shelf.put(MACHINE_SET, machine_set(""))
+    woken.clear()
+    await of.taints.reconcile(MD)
+    assert not of.shelf.writes
+    await of.shelf.put(MACHINE_SET, machine_set("d"))
+    assert woken == [MD]
+    await of.taints.reconcile(MD)
+    assert of.member("m2").free == frozenset()
+    await of.shelf.put(MACHINE_SET, structs.replace(machine_set("d"), status=MachineSetStatus(replicas=2)))
+    assert woken == [MD]

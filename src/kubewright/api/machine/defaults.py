@@ -6,6 +6,7 @@ Theory.      The seed promises defaults that upstream never fills in: an empty s
              beside us. But what a schema cannot say (bounds for a RollingUpdate that has no block
              of its own), and a cluster that has upstream's CRDs, need this module: controllers
              apply it when they read a deployment, and never write the result back.
+             An omitted ``excessReplicas`` means what an annotation says (``excess.KEPT_ANNOTATION``).
              An omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its
              workers: nothing is taken away before its successor is there. With a surge of 0 an
              omitted maxUnavailable means 1, because both cannot be 0 (where both are given as 0,
@@ -21,8 +22,10 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from kubewright.api.machine import excess
 from kubewright.api.machine.names import StrategyType
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineDeploymentStrategy, RollingUpdate
+from kubewright.api.meta import integer
 
 MAX_SURGE = 1
 MAX_UNAVAILABLE = 0
@@ -32,10 +35,13 @@ Bounds = TypeVar("Bounds", bound=RollingUpdate)
 
 def with_defaults(deployment: MachineDeployment) -> MachineDeployment:
     """The deployment as controllers must understand it."""
-    strategy = _strategy(deployment.spec.strategy)
-    if strategy == deployment.spec.strategy:
+    given = deployment.spec
+    strategy, more = _strategy(given.strategy), given.excess_replicas
+    if more is None and excess.KEPT_ANNOTATION in deployment.metadata.annotations:
+        more = integer(deployment.metadata.annotations, excess.KEPT_ANNOTATION)
+    if (strategy, more) == (given.strategy, given.excess_replicas):
         return deployment
-    return structs.replace(deployment, spec=structs.replace(deployment.spec, strategy=strategy))
+    return structs.replace(deployment, spec=structs.replace(given, strategy=strategy, excess_replicas=more))
 
 
 def _strategy(given: MachineDeploymentStrategy) -> MachineDeploymentStrategy:

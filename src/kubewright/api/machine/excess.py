@@ -27,7 +27,9 @@ TAINT = "node.machine.sapcloud.io/excess-capacity"
 EFFECTS = ("NoSchedule", "NoExecute")
 
 KEPT_ANNOTATION = "kubewright.dev/excess-replicas"
-"""On a MachineSet, ours: how many of its machines are kept free when it shrinks."""
+"""On a MachineSet, ours: how many of its machines are kept free when it shrinks. On a MachineDeployment, a
+user's: what ``spec.excessReplicas`` says where that is not given. Programs whose type lacks the field take it
+out when they write the object back, as Gardener's cluster-autoscaler does at each scaling; this they keep."""
 
 PROOF_ANNOTATION = "kubewright.dev/scale-down-disabled-for-excess"
 """On a Node, ours: cluster-autoscaler's annotation is there since the node is kept free."""

@@ -12,7 +12,7 @@ Called by    ``machines``; ``api.catalog``, by which a server refuses what would
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
@@ -36,6 +36,7 @@ from kubewright.base.limits import number_of
 from kubewright.wire.naming import machine_name_problem
 
 INT32_MAX = 2**31 - 1
+_WHOLE = re.compile("[0-9]{1,10}")
 WHOLE_PERCENT = 100
 CLASS_KIND = MACHINE_CLASS.resource.kind
 T = TypeVar("T")
@@ -65,7 +66,7 @@ def validate_deployment(deployment: MachineDeployment) -> list[FieldError]:
     spec = deployment.spec
     return [
         *_count(spec.replicas),
-        *_excess(spec),
+        *_excess(spec, deployment.metadata.annotations),
         *_selector(spec.selector, spec.template),
         *_strategy(spec.strategy),
         *_template(spec.template),
@@ -172,8 +173,11 @@ def _count(replicas: int) -> Errors:
         yield FieldError("spec.replicas", "Replicas has to be a whole number")
 
 
-def _excess(spec: MachineDeploymentSpec) -> Errors:
-    path = "spec.excessReplicas"
+def _excess(spec: MachineDeploymentSpec, annotations: Mapping[str, str]) -> Errors:
+    path, noted = "spec.excessReplicas", annotations.get(excess.KEPT_ANNOTATION, "0")
+    if _WHOLE.fullmatch(noted) is None:
+        noted_at = f"metadata.annotations[{excess.KEPT_ANNOTATION}]"
+        yield FieldError(noted_at, "has to be a whole number that is not negative", Fault.INVALID, noted)
     yield from _not_negative(path, spec.excess_replicas)
     if spec.replicas >= 0 and spec.desired > INT32_MAX:
         told = f"is at most {INT32_MAX} together with spec.replicas, which is {spec.replicas}"

@@ -103,11 +103,18 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
     return structs.replace(machine_set, spec=spec)
 
 
+def replaces(deployment: MachineDeployment) -> bool:
+    """Whether machines of old sets give way to new ones: not while it is paused, nor where they are updated
+    in place."""
+    return not deployment.spec.paused and not isinstance(strategy(deployment), InPlaceUpdate)
+
+
 def with_kept(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with the number of machines that it keeps free when it shrinks: the deployment's, or none where
-    it is an old set, whose free machines are the first to go."""
-    kept = deployment.spec.excess_replicas or 0
-    if kept and identity(machine_set.spec.template) == identity(deployment.spec.template):
+    its machines give way to new ones, and those that are free go first. Where they do not, an old set shrinks
+    only since fewer replicas are wanted, and keeps them as the current one does."""
+    kept, wanted = deployment.spec.excess_replicas or 0, deployment.spec.template
+    if kept and (not replaces(deployment) or identity(machine_set.spec.template) == identity(wanted)):
         return annotated(machine_set, excess.KEPT_ANNOTATION, str(kept))
     known = excess.KEPT_ANNOTATION in machine_set.metadata.annotations
     return annotated(machine_set, excess.KEPT_ANNOTATION, "") if known else machine_set

@@ -8,7 +8,9 @@ Theory.      The newest machines are: when a deployment grows, its new machines 
              kept free, so at any moment as many machines as there are replicas may take pods. As many of the
              newest as the deployment asks for are kept free, within that room. And an older one that is free
              stays so while there is room: when the excess becomes smaller, until the set has deleted it; in
-             a rollout, which has more machines than are wanted, until a machine with workload goes.
+             a rollout, which has more machines than are wanted, until a machine with workload goes. One with
+             workload that a rollout is to replace is not chosen any more: it will be drained, and the taints
+             would evict what runs there without asking budgets.
 Invariants.  A machine that is being deleted, is Failed, or failed to be updated in place is neither counted
              nor written. Where there is nothing to change there is no step, so nothing is written at rest.
              While the deployment is being deleted or is invalid, nothing changes; while it is paused, taints
@@ -17,13 +19,14 @@ Source       seed 004, §2.1, approach 1; decision 0072.
 Called by    ``reconciler``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kubewright.api.machine import excess
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import Plan
+from kubewright.machines.deployment.policy import replaces
 from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.replicas.deployment.seen import Seen
 
@@ -53,7 +56,10 @@ def decide(seen: ExcessSeen) -> Plan[KeepFree]:
     if not wanted and not any(member.free for member in seen.all_members):
         return Plan()
     living = [member for member in seen.all_members if counts(member)]
-    free = kept_free(living, seen.deployment.spec.replicas, wanted)
+    leaving = living if replaces(seen.deployment) else []
+    current = seen.current.metadata.uid if seen.current is not None else ""
+    spared = {member.uid for member in leaving if not member.free and member.owner_uid != current}
+    free = kept_free(living, seen.deployment.spec.replicas, wanted, spared)
     steps = tuple(
         KeepFree(member, member.uid in free)
         for member in sorted(living, key=age)
@@ -67,16 +73,19 @@ def counts(member: MachineMember) -> bool:
     return member.alive and member.phase not in BROKEN
 
 
-def kept_free(living: Sequence[MachineMember], replicas: int, wanted: int) -> frozenset[str]:
+def kept_free(
+    living: Sequence[MachineMember], replicas: int, wanted: int, spared: Collection[str] = ()
+) -> frozenset[str]:
     """The machines that are to be kept free, by uid.
 
     Args:
         living: those of all sets that count.
         replicas: how many there are to be for workload.
         wanted: how many are to be kept free.
+        spared: those that are not, however new they are, by uid.
     """
     room = max(0, len(living) - replicas)
-    newest_first = sorted(living, key=age, reverse=True)
+    newest_first = sorted((each for each in living if each.uid not in spared), key=age, reverse=True)
     number = min(wanted, room)
     newest, older = newest_first[:number], newest_first[number:]
     staying = [member for member in older if member.free][: room - number]

@@ -2,8 +2,8 @@
 
 Theory.      Deployment, sets and machines are read by the look of the reconciler of deployments
              (``replicas.deployment``). A deployment that keeps no machine free has a pass when its spec
-             changes: of the changes of machines only those count that concern one that does, or a machine
-             with the taints.
+             changes and when a set comes to it. Changes of its machines count only while one of them has the
+             taints: those of a machine that has them, and of all others as long as the last pass saw one.
 Invariants.  A machine has one patch in a pass, for the version that was decided on; another one that fails
              stops none.
 Called by    ``runtime.controller``; put together by ``machines.world``.
@@ -11,6 +11,7 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import excess
+from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineDeployment, MachineSet
 from kubewright.base import delays
 from kubewright.base.clock import Clock
@@ -24,8 +25,9 @@ from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel, stale_or
+from kubewright.replicas.ownership import key_of
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result
@@ -34,8 +36,7 @@ from kubewright.wire.gvk import Key
 
 MACHINE_TAINT = "machinetaint"
 KEEPS_FREE = "keeps-machines-free"
-"""The index of the deployments with ``spec.excessReplicas``, all under one value."""
-_ANY = "any"
+"""The index of the deployments that keep machines free, by their key."""
 
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
@@ -47,9 +48,10 @@ class MachineTaints:
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
         self._control = control
-        deployments.deployments.index(
-            KEEPS_FREE, lambda found: (_ANY,) if found.spec.excess_replicas is not None else ()
-        )
+        deployments.deployments.index(KEEPS_FREE, _key_if_it_keeps_free)
+        self._with_taints: set[Key] = set()
+        """The deployments of which the last pass saw a machine with the taints. The first pass of a process
+        over each deployment fills it."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -58,8 +60,11 @@ class MachineTaints:
             PartlyFailed: writes failed; the others were tried all the same.
         """
         seen = self._deployments.look(key)
+        self._with_taints.discard(key)
         if seen is None:
             return Result.done()
+        if any(member.free for member in seen.all_members):
+            self._with_taints.add(key)
         plan = decide(seen)
         planned(plan)
         return Result.done().unless(await run_parallel(plan.steps, self._write))
@@ -79,8 +84,8 @@ class MachineTaints:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
         controller = Controller(MACHINE_TAINT, self, clock, metrics=metrics)
-        controller.watches(deployments.deployments, only(spec_or_life))
-        controller.watches(deployments.sets, self._of_set)
+        controller.watches(deployments.deployments, only(_no_status))
+        controller.watches(deployments.sets, self.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, self.of_machine, wait, "a machine has changed")
         return controller
@@ -93,12 +98,25 @@ class MachineTaints:
         tainted = any(member is not None and member.free for member in (before, after))
         return found if tainted else self._keeping(found)
 
-    def _of_set(self, change: Change[MachineSet]) -> set[Key]:
-        """A set comes to a deployment, or leaves it, with its machines."""
-        return self._keeping(self._deployments.of_set(change))
+    def of_set(self, change: Change[MachineSet]) -> set[Key]:
+        """A set comes to a deployment, or leaves it, with its machines: these may have the taints."""
+        found = self._deployments.of_set(change)
+        owners = [header.owner_uid if header is not None else "" for header in (change.old, change.new)]
+        return found if owners[0] != owners[1] else self._keeping(found)
 
     def _keeping(self, found: set[Key]) -> set[Key]:
-        return found and found & set(self._deployments.deployments.keys_by(KEEPS_FREE, _ANY))
+        """Those of these deployments that keep machines free, or still have some that are."""
+        count = self._deployments.deployments.count_by
+        return {key for key in found if key in self._with_taints or count(KEEPS_FREE, str(key))}
+
+
+def _key_if_it_keeps_free(found: MachineDeployment) -> tuple[str, ...]:
+    return (str(key_of(found)),) if with_defaults(found).spec.excess_replicas is not None else ()
+
+
+def _no_status(change: Change[MachineDeployment]) -> bool:
+    """Whether a change is more than one of status: how many are kept free an annotation may say, too."""
+    return not status_alone(change)
 
 
 def _facts(member: MachineMember | None) -> tuple[object, ...]:

@@ -113,7 +113,7 @@ MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
     number_annotation=names.LAST_NUMBER_ANNOTATION,
     blocked=_blocked,
     owner=MACHINE_DEPLOYMENT,
-    desired=lambda owner: owner.spec.desired,
+    desired=lambda owner: with_defaults(owner).spec.desired,
     desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
     propagation=Propagation(_outdated, configuration_patch),
     deciders=(freeze, keep),
@@ -138,10 +138,10 @@ def machine_sets(
 
     def look(found: MachineSet) -> FreezeLimits | None:
         owner, members = _owner(deployments, found), members_of(found.metadata.uid)
-        if owner is not None and validate_deployment(owner):
+        wanted = with_defaults(owner) if owner is not None else None
+        if wanted is not None and validate_deployment(wanted):
             return None
         alive = sum(member.alive for member in members)
-        wanted = with_defaults(owner) if owner is not None else None
         bounds = strategy(wanted).limits(wanted.spec.desired) if wanted is not None else None
         count = sum(member.takes_place for member in members)
         return limits_of(found, bounds, count, alive, settings)

@@ -16,6 +16,9 @@ from kubewright.testing.simulation.invariants.facts import is_kept_free, node_na
 from kubewright.testing.simulation.journal import NODES, Object
 from kubewright.testing.simulation.person import Person
 
+ONE_MORE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+"""A rollout in which machines with workload go after the excess has ended."""
+
 
 def pool(replicas: int, more: int, **spec: Any) -> Part:
     """A deployment with machines in excess, at rest; ``victim`` names those with workload."""
@@ -48,9 +51,9 @@ async def shrink(person: Person) -> None:
 
 
 async def give_up(person: Person) -> None:
-    """A rollout, and no excess any more in the middle of it."""
+    """A rollout, and no excess any more as soon as the first new machine is kept free."""
     await person.roll("pool", "large")
-    await person.wait(0.5)
+    await person.until(lambda: any(map(_is_new_and_free, person.machines)), "a new machine is kept free")
     await person.change("pool", excessReplicas=None)
 
 
@@ -110,6 +113,10 @@ def _nodes_say_so(person: Person, spare: Iterable[Object]) -> bool:
 
 def _effects(node: Object) -> set[str]:
     return {taint["effect"] for taint in node["spec"].get("taints", ()) if taint["key"] == excess.TAINT}
+
+
+def _is_new_and_free(machine: Object) -> bool:
+    return machine["spec"]["class"]["name"] == "large" and is_kept_free(machine)
 
 
 def _name(machine: Object) -> str:

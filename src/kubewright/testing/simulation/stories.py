@@ -140,7 +140,12 @@ STORIES: tuple[Story, ...] = (
     Story("spare-grow", spares.grow, spares.still_there(5, 3), before=spares.pool(2, 1)),
     Story("spare-shrink", spares.shrink, spares.still_there(3, 1), before=spares.pool(2, 2)),
     Story("spare-roll", spares.roll, spares.free(3, 1, "large"), before=spares.pool(2, 1)),
-    Story("spare-end", spares.give_up, spares.free(2, 0, "large"), before=spares.pool(2, 1)),
+    Story(
+        "spare-end",
+        spares.give_up,
+        spares.free(2, 0, "large"),
+        before=spares.pool(2, 1, strategy=spares.ONE_MORE),
+    ),
     Story("spare-heal", spares.lose_one, spares.replaced(3, 1), before=spares.pool(2, 1)),
     Story(
         "hot-update", hot_updates.change, hot_updates.applied(hot_updates.CHANGED), hot_updates.tagged_pool
