@@ -7,24 +7,30 @@ requests and roles are compared. A role that a change made necessary, or useless
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.conformance.life import whole_life
 
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
+from kubewright.api.machine.names import FINALIZER
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.base.clock import SystemClock
 from kubewright.kube.client import Client
+from kubewright.providers.sim import manifests
+from kubewright.providers.sim.driver import OLD_KIND
 from kubewright.testing.parties import EVERYTHING
-from kubewright.testing.permissions import missing
+from kubewright.testing.permissions import granted, missing, unused
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.sites import (
+    ALWAYS_GRANTED,
     CONTROL,
     RBAC,
     Site,
@@ -38,6 +44,7 @@ from kubewright.testing.sites import (
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
+ROOT = Path(__file__).parents[2]
 NewSite = Callable[..., AbstractAsyncContextManager[Site]]
 NewHalves = Callable[[], AbstractAsyncContextManager[list[Site]]]
 SERVERS = [
@@ -86,6 +93,69 @@ async def test_the_roles_of_each_half_are_enough_for_it_and_none_is_idle(new_hal
             await whole_life(sites[0].world)
         wrong = {site.control.party.half: site.control.verdict() for site in sites}
         assert not any(any(each.values()) for each in wrong.values()), json.dumps(wrong, indent=1)
+
+
+@pytest.mark.timeout(150)
+async def test_the_component_for_migrations_is_enough_for_one_and_has_no_idle_right(
+    new_site: NewSite,
+) -> None:
+    """The role is of AWSMachineClass; the simulated cloud's kind stands in for it."""
+    text = (ROOT / "deploy/migration/rbac.yaml").read_text().replace("awsmachine", "simmachine")
+    component = list(yaml.safe_load_all(text))
+    async with new_site(two=False) as site, AsyncExitStack() as stack:
+        world, admin, log = site.world, site.control.admin, site.control.log
+        for each in (*component, *old_class(world.namespace)):
+            made = dynamic(OLD_KIND) if each["kind"] == OLD_KIND.kind else MADE[each["kind"]]
+            await eventually(
+                world.clock, partial(stands, admin, made, each), bool, f"{each['kind']} is there"
+            )
+            stack.push_async_callback(gone, admin, made, each)
+        log.needs.clear()
+        async with site.at_work():
+            spec = {"class": {"kind": OLD_KIND.kind, "name": "ancient"}}
+            template = {"metadata": {"labels": {"pool": "old"}}, "spec": spec}
+            await world.deploy("old", 1, template=template)
+            await world.settled(1, "ancient", seconds=60)
+        grants = granted(component)
+        assert log.refusals == []
+        assert missing(log.needs, [*site.control.grants, *grants, *ALWAYS_GRANTED]) == []
+        assert unused(log.needs, grants) == []
+
+
+MADE = {**RBAC, "CustomResourceDefinition": dynamic(CRD.resource)}
+
+
+def old_class(namespace: str) -> list[dict[str, Any]]:
+    """The definition of the simulated cloud's old kind, and a class of it."""
+    anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": OLD_KIND.version, "served": True, "storage": True, "schema": anything}
+    named = {"plural": OLD_KIND.plural, "kind": OLD_KIND.kind, "listKind": f"{OLD_KIND.kind}List"}
+    spec = {"group": OLD_KIND.group, "scope": "Namespaced", "names": named, "versions": [version]}
+    definition = {"metadata": {"name": f"{OLD_KIND.plural}.{OLD_KIND.group}"}, "spec": spec}
+    reference = {"name": manifests.SECRET_NAME, "namespace": namespace}
+    of_vms = {
+        **manifests.machine_class("ancient", namespace, pace=0.1)["providerSpec"],
+        "secretRef": reference,
+    }
+    metadata = {"name": "ancient", "namespace": namespace, "finalizers": [FINALIZER]}
+    return [
+        {"kind": "CustomResourceDefinition", **definition},
+        {"kind": OLD_KIND.kind, "metadata": metadata, "spec": of_vms},
+    ]
+
+
+async def stands(admin: Client, kind: Any, body: dict[str, Any]) -> bool:
+    """Whether the object is there now; not yet, while a server does not serve its kind."""
+    with suppress(NotFound):
+        await admin.create(kind, {"apiVersion": kind.resource.api_version, **body})
+        return True
+    return False
+
+
+async def gone(admin: Client, kind: Any, body: dict[str, Any]) -> None:
+    with suppress(NotFound):
+        meta = body["metadata"]
+        await admin.delete(kind, Key(meta.get("namespace", ""), meta["name"]))
 
 
 @pytest.mark.kube

@@ -128,7 +128,7 @@ def world(
             shared = shared_of(environment, routed, settings)
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), acceptance.wire(shared, routed)]
-            made.append(migration.wire(shared, routed))
+            made.append(migration.wire(shared, routed, controller.enqueue))
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             background += [each.lead for each in drivers.values() if isinstance(each, Leading)]

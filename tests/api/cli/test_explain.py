@@ -11,7 +11,9 @@ import pytest
 import structlog
 from rich.console import Console
 
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.app import main
@@ -91,6 +93,18 @@ async def test_without_a_manager_the_deciders_are_asked_here() -> None:
             "objects",
             ("ChangeSet", "RecordEvent"),
         )
+
+
+async def test_of_a_machine_of_another_kind_of_class_is_said_what_is_true_whoever_migrates_it() -> None:
+    async with stage(short_timeouts()) as here:
+        spec = {"class": {"kind": "AWSMachineClass", "name": "test-aws"}}
+        metadata = {"name": "alone", "namespace": here.world.namespace}
+        made = {"metadata": {**metadata, "finalizers": [names.FINALIZER]}, "spec": spec}
+        made["metadata"]["annotations"] = {names.PRIORITY_ANNOTATION: "3"}
+        await here.world.client.create(MACHINE, made)
+        story = await only(here.world.client, "machine", "alone")
+        [decided] = story.decisions
+        assert decided.because == 'AWSMachineClass "test-aws" is no MachineClass, and is not migrated to one'
 
 
 async def test_nodes_of_another_cluster_have_to_be_named() -> None:

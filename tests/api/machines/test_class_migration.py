@@ -235,6 +235,25 @@ async def test_an_old_class_that_the_driver_does_not_understand_is_told_and_migr
         await here.world.settled(1, "broken", seconds=180)
 
 
+async def test_the_status_of_a_machine_follows_what_stands_in_the_way_of_its_class() -> None:
+    async with old_times() as here, here.process():
+        await make_machine(here, "alone", "late")
+        await here.world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it waits")
+        await make_old(here, "late", bootSeconds="soon")
+        await here.clock.sleep(70)
+        [machine] = (await here.world.look()).machines
+        assert "bootSeconds" in machine.status.last_operation.description
+
+
+async def test_a_machine_whose_class_can_be_migrated_is_never_told_to_be_wrong() -> None:
+    async with old_times() as here, here.process():
+        await deploy_old(here, replicas=1)
+        await here.world.settled(1, "ancient")
+        told = {each.reason for each in await here.world.client.list(EVENT, here.world.namespace)}
+        assert "Migrated" in told
+        assert not told & {"FailedValidation", "FailedMigration"}
+
+
 async def test_a_machine_class_that_says_something_else_is_not_overwritten_until_a_user_says_so() -> None:
     async with old_times() as here, here.process():
         body = manifests.machine_class("ancient", here.world.namespace, pace=0.2)

@@ -132,6 +132,19 @@ CREATION = [
         [],
     ),
     Case(
+        "whether its class of an old kind is migrated is waited for in silence",
+        seen(machine(vm=False, age=timedelta(0)), problem="not migrated yet", untried=True, can_call=False),
+        [],
+        wake=timedelta(seconds=15),
+    ),
+    Case(
+        "but not for long",
+        seen(machine(vm=False, age=minutes(1)), problem="not migrated yet", untried=True, can_call=False),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "not migrated yet",
+    ),
+    Case(
         "a refusal is reported and retried after its time",
         seen(machine(vm=False), vm=refused(Code.Internal, minutes(1))),
         [],

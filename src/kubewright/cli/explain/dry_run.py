@@ -19,7 +19,14 @@ import msgspec
 from kubewright.api.core import NODE, SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_CLASS,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    ClassSpec,
+    Machine,
+)
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
@@ -39,6 +46,7 @@ from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.machines.migration.old_classes import OldClasses, Trouble
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex
@@ -47,7 +55,7 @@ from kubewright.replicas.set.decide import decide as decide_set
 from kubewright.replicas.set.look import Looker as SetLooker
 from kubewright.replicas.set.look import Memory
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 
 
 @dataclass(slots=True)
@@ -77,6 +85,23 @@ class _NoCalls:
         return None
 
 
+class _Foreign(OldClasses):
+    """The classes of other kinds, in a process without a driver: that of a manager may migrate any."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def of(self, reference: ClassSpec) -> Resource | None:
+        """As ``OldClasses.of``; what its class is served as takes no part in a decision."""
+        kind, served = reference.kind, MACHINE_CLASS.resource
+        return None if kind in ("", served.kind) else replace(served, kind=kind, plural="")
+
+    def trouble(self, reference: ClassSpec, namespace: str) -> Trouble:
+        """As ``OldClasses.trouble``: true of each, whether it is migrated or not."""
+        told = f'{reference.kind} "{reference.name}" is no {MACHINE_CLASS.resource.kind}'
+        return Trouble(f"{told}, and is not migrated to one")
+
+
 async def machine(control: Client, target: Client, key: Key, after: timedelta | None) -> DryRun:
     """What the controller of machines would decide now, and next.
 
@@ -88,7 +113,8 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     told = DryRun()
     informers = Informers(control, only=Namespaces((key.namespace,)))
     settings = MachineSettings()
-    caches = Caches(informers, informers if target is control else Informers(target), settings)
+    joined = informers if target is control else Informers(target)
+    caches = Caches(informers, joined, settings, _Foreign())
     for kind, cache in (
         (MACHINE, caches.machines),
         (MACHINE_SET, caches.sets),

@@ -55,6 +55,7 @@ class ClassSeen:
     ``secret``          the data of all its secrets, merged; empty if one is missing
     ``secret_missing``  it is there, and what a driver must be told of it is not: it names a secret that does
                         not exist, or cannot be read
+    ``untried``         it is of an old kind, and no migration of it has been tried (``migration``)
     ``problem``         why no VM may be made by it; empty if none
     ``version``         changes whenever what a cloud is told does
     """
@@ -62,6 +63,7 @@ class ClassSeen:
     machine_class: MachineClass | None = None
     secret: Secret = field(default_factory=Secret)
     secret_missing: bool = False
+    untried: bool = False
     problem: str = ""
     version: str = ""
 
@@ -153,10 +155,8 @@ class Caches:
         if (key := class_key(machine)) is None:
             if self.old_classes.of(ref) is None:
                 return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
-            trouble = self.old_classes.trouble(
-                ref, namespace
-            )  # its VM is waited for while the class is there
-            return ClassSeen(secret_missing=not trouble.absent, problem=trouble.text)
+            trouble = self.old_classes.trouble(ref, namespace)  # while it is there, its VM is waited for
+            return ClassSeen(secret_missing=not trouble.absent, untried=trouble.untried, problem=trouble.text)
         if problem := self.classes.problem(key):  # it is there, so it is waited for, as a secret would be
             return ClassSeen(
                 secret_missing=True, problem=f'MachineClass "{ref.name}" is unreadable: {problem}'

@@ -39,6 +39,9 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
 
+MIGRATED_WITHIN = timedelta(seconds=15)
+"""How long a new machine waits in silence for a first try to migrate its class, which takes milliseconds."""
+
 
 def add_finalizer(seen: Seen) -> Plan | None:
     """Put finalizer and deletion priority onto a machine that lacks them: a user or MCM created it."""
@@ -74,7 +77,9 @@ def refuse_invalid(seen: Seen) -> Plan | None:
     """No VM for an invalid machine, or one without a valid class and secret; its status says why."""
     if not seen.problem or seen.vm.running or not _wants_vm(seen):
         return None
-    report = creation_failed(seen, Code.InvalidArgument, seen.problem)
+    if seen.untried and (left := seen.created + MIGRATED_WITHIN - seen.now) > timedelta(0):
+        return Plan(wake=left, because=seen.problem)
+    report = replace(creation_failed(seen, Code.InvalidArgument, seen.problem), exact=True)
     return Plan(
         report=report,
         wake=until_late(seen),

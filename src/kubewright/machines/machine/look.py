@@ -239,6 +239,7 @@ class Looker:
             problem=unread or _problem(machine, found),
             can_call=found.can_call,
             secret_missing=found.secret_missing,
+            untried=found.untried,
             inputs=found.version + _changes(machine, self._settings.retry_all_errors),
             specs=self._specs(machine, found.machine_class, vm, begun),
             capacity=capacity.of_class(found.machine_class),

@@ -92,6 +92,7 @@ class Seen:
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class and all its secrets are there, so that the driver can be called
     ``secret_missing``  the class is there, and not all its secrets
+    ``untried``      its class is of an old kind, and no migration of it has been tried by this process
     ``inputs``       changes whenever what a cloud is told does: class, secrets
     ``specs``        what its VM has of its class, where that may be other than what the class says; None: it
                      is the same, or there is no class
@@ -125,6 +126,7 @@ class Seen:
     problem: str = ""
     can_call: bool = True
     secret_missing: bool = False
+    untried: bool = False
     inputs: str = ""
     specs: Specs | None = None
     capacity: Capacity | None = None

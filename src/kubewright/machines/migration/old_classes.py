@@ -28,10 +28,11 @@ MIGRATED_BY = "machine-controller-"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an old class is not migrated; ``absent``: it is not there."""
+    """Why an old class is not migrated; ``absent``: it is not there; ``untried``: no pass has ended yet."""
 
     text: str
     absent: bool = False
+    untried: bool = False
 
 
 class OldClasses:
@@ -52,7 +53,8 @@ class OldClasses:
     def trouble(self, reference: ClassSpec, namespace: str) -> Trouble:
         """Why what refers to this class has none yet."""
         known = self._troubles.get((reference.kind, Key(namespace, reference.name)))
-        return known or Trouble(f'{reference.kind} "{reference.name}" is not migrated to {KIND} yet')
+        told = f'{reference.kind} "{reference.name}" is not migrated to {KIND} yet'
+        return known or Trouble(told, untried=True)
 
     def note(self, kind: str, key: Key, trouble: Trouble | None) -> bool:
         """Remember the trouble of a class; None: there is none any more. Returns whether that is news."""

@@ -5,11 +5,12 @@ Theory.      A key is the namespace and name of a class; which kinds of that nam
              deployment is read live through its sets, so the half of machines needs no list of deployments.
 Invariants.  Each write names the version that it was decided from, or is a creation under the only name that
              it can have; ``decide`` is asked after each crash anew. What lasts is told by an event on what
-             refers to the class, and in the status of its machines (``OldClasses``).
+             refers to the class, and in the status of its machines (``OldClasses``), which are looked at
+             again for each news of it.
 Called by    ``machines.world``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -51,13 +52,15 @@ INDEX = "old-class"
 
 
 class Migration:
-    """The reconciler of old classes, by namespace and name. ``driver`` has guarded ones."""
+    """The reconciler of old classes, by namespace and name. ``driver`` has guarded ones; ``wake`` has a
+    machine looked at again, for a reason."""
 
-    def __init__(self, shared: Shared, driver: RoutedDriver) -> None:
+    def __init__(self, shared: Shared, driver: RoutedDriver, wake: Callable[[Key, str], None]) -> None:
         self._caches = shared.caches
         self._client = shared.control
         self._recorder = shared.recorder
         self._driver = driver
+        self._wake = wake
         old = shared.caches.old_classes
         self._old = old
         shared.caches.machines.index(INDEX, lambda m: _names(old.of(m.spec.machine_class), _key(m)))
@@ -93,18 +96,16 @@ class Migration:
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
     ) -> Result:
         """Migrate one class; whatever stands in the way is told."""
-        about: list[MachineSet | Machine] = [*sets]
-        about += [each for each in machines if each.metadata.controller is None]
         try:
             trouble = await self._migrated(resource, key, sets, machines)
         except (DriverError, ApiError) as error:
             trouble = Trouble(f'{resource.kind} "{key.name}" is not migrated: {error}')
             if isinstance(error, DriverError) or is_refusal(error):
-                self._tell(resource, key, about, trouble)
+                self._tell(resource, key, sets, machines, trouble)
             if not (error.refuses if isinstance(error, DriverError) else is_refusal(error)):
                 raise
         else:
-            self._tell(resource, key, about, trouble)
+            self._tell(resource, key, sets, machines, trouble)
         if trouble is None:
             return Result.done()
         failed(trouble.text)
@@ -114,12 +115,18 @@ class Migration:
         self,
         resource: Resource,
         key: Key,
-        about: Iterable[MachineSet | Machine],
+        sets: Sequence[MachineSet],
+        machines: Sequence[Machine],
         trouble: Trouble | None,
     ) -> None:
-        if self._old.note(resource.kind, key, trouble) and trouble is not None:
-            for each in islice(about, TOLD):
-                self._recorder.event(each, EventReason.FAILED_MIGRATION, trouble.text, warning=True)
+        if not self._old.note(resource.kind, key, trouble) or trouble is None:
+            return
+        about: list[MachineSet | Machine] = [*sets]
+        about += [each for each in machines if each.metadata.controller is None]
+        for each in islice(about, TOLD):
+            self._recorder.event(each, EventReason.FAILED_MIGRATION, trouble.text, warning=True)
+        for each in machines:
+            self._wake(Key(each.namespace, each.name), f'{resource.kind} "{key.name}" is not migrated')
 
     async def _migrated(
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
@@ -189,10 +196,10 @@ _IN_MACHINE: dict[str, Any] = {"spec": {"class": {"kind": KIND}}}
 _IN_TEMPLATE: dict[str, Any] = {"spec": {"template": _IN_MACHINE}}
 
 
-def wire(shared: Shared, driver: RoutedDriver) -> Controller:
+def wire(shared: Shared, driver: RoutedDriver, wake: Callable[[Key, str], None]) -> Controller:
     """The controller, listening to what refers to old classes and to MachineClasses of their names. Without a
-    driver that migrates, it has nothing to do."""
-    migration, caches = Migration(shared, driver), shared.caches
+    driver that migrates, it has nothing to do. ``wake``: as ``Migration``."""
+    migration, caches = Migration(shared, driver, wake), shared.caches
     controller = Controller(
         "classmigration", migration, shared.clock, workers=2, metrics=shared.metrics, timeout=600.0
     )
