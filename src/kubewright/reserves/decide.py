@@ -29,15 +29,20 @@ from kubewright.api.capacity.v1alpha1 import (
     Reason,
 )
 from kubewright.api.capacity.validate import amounts
-from kubewright.api.conditions import condition_of, with_condition, without_condition
+from kubewright.api.conditions import condition_of, find_true_condition, with_condition, without_condition
 from kubewright.api.diff import Patch
 from kubewright.api.meta import Condition, Json, ObjectMeta
 from kubewright.base import plan
 from kubewright.base.plan import AT_ONCE, Awaited, Event
-from kubewright.reserves.placeholders import changes, class_name, deployment, priority_class
+from kubewright.reserves.placeholders import changes, class_name, deployment, priority_class, requested
 from kubewright.reserves.sizing import Pace, Pool, fits, paced, wanted
 from kubewright.wire.gvk import Key
 from kubewright.wire.quantity import written
+
+REPLICA_FAILURE = "ReplicaFailure"
+"""The condition of a Deployment whose pods are refused, by a quota or a webhook."""
+WAITING = "a workload has their room until nodes are added or pods end, or they have not started yet"
+"""Why most placeholders wait; those whose image cannot be pulled do not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +217,8 @@ def status_of(seen: Seen, plan: Plan) -> CapacityReserveStatus:
     reserve = seen.reserve
     before, meta = reserve.status, reserve.metadata
     number = plan.pace.number if plan.pace is not None else before.replicas or 0
-    ready = min(_ready(seen), number)
-    unit = amounts(reserve.spec.unit)
+    ready = min(_ready(seen, plan), number)
+    unit = (requested(seen.ours) if seen.ours is not None else {}) or reserve.spec.unit
     status = structs.replace(
         before,
         observed_generation=meta.generation,
@@ -221,16 +226,30 @@ def status_of(seen: Seen, plan: Plan) -> CapacityReserveStatus:
         ready_replicas=ready,
         pending_replicas=number - ready,
         nodes=len(seen.pool.nodes),
-        free={name: written(amount * ready, like=reserve.spec.unit[name]) for name, amount in unit.items()},
+        free={name: written(one * ready, like=unit[name]) for name, one in amounts(unit).items()},
         lower_to=plan.pace.lower_to if plan.pace is not None else None,
         lower_since=plan.pace.lower_since if plan.pace is not None else None,
     )
     return structs.replace(status, conditions=_conditions(seen, plan, status))
 
 
-def _ready(seen: Seen) -> int:
-    """How many placeholders run, as far as the Deployment's status is about what it says."""
-    return seen.ours.status.ready_replicas if seen.ours is not None else 0
+def _ready(seen: Seen, plan: Plan) -> int:
+    """How many placeholders of the template run. Until the Deployment's status is about its spec, as many as
+    before; none where they are all being replaced."""
+    if seen.ours is None:
+        return 0
+    replaced = any(isinstance(each, ChangePlaceholders) and _of_pods(each.patch) for each in plan.steps)
+    if replaced and not seen.refused:
+        return 0
+    found, generation = seen.ours.status, seen.ours.metadata.generation
+    if found.observed_generation < generation:
+        return seen.reserve.status.ready_replicas or 0
+    return min(found.ready_replicas, found.updated_replicas)
+
+
+def _of_pods(patch: Patch) -> bool:
+    spec = patch.get("spec")
+    return isinstance(spec, Mapping) and "template" in spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,23 +311,34 @@ def _limited(seen: Seen) -> _Said | None:
 def _readiness(seen: Seen, status: CapacityReserveStatus) -> _Said:
     """Whether all placeholders hold room; if not, whether more nodes would help."""
     spec, pool, number = seen.reserve.spec, seen.pool, status.replicas or 0
+    none = "no Ready node has the labels of spec.nodeSelector, and no taint beside those tolerated"
+    if not (number or pool.nodes or spec.percent is None):
+        told = f"a share of no nodes is no placeholder: {none}"
+        return _Said(ConditionType.READY, False, Reason.NO_NODES, told)
     if not status.pending_replicas:
         told = f"{number} placeholders hold room; the pool has {len(pool.nodes)} nodes"
         return _Said(ConditionType.READY, True, Reason.RESERVED, told)
-    waiting = f"{status.pending_replicas} of {number} placeholders have no node"
+    waiting = f"{status.pending_replicas} of {number} placeholders do not run"
+    if failure := _failure(seen):
+        return _Said(ConditionType.READY, False, Reason.REFUSED, f"{waiting}: {failure}")
     unit = amounts(spec.unit)
     larger = [name for name in sorted(unit) if unit[name] * number > pool.offers(name)]
     if not pool.nodes:
-        why = "no Ready node has the labels of spec.nodeSelector, and no taint beside those tolerated"
-        return _Said(ConditionType.READY, False, Reason.NO_NODES, f"{waiting}: {why}")
+        return _Said(ConditionType.READY, False, Reason.NO_NODES, f"{waiting}: {none}")
     if not any(fits(unit, node) for node in pool.nodes):
         why = f"no node of the pool is large enough for spec.unit, even if it is empty ({_largest(seen)})"
         return _Said(ConditionType.READY, False, Reason.UNIT_TOO_LARGE, f"{waiting}: {why}")
     if larger:
         why = f"all {len(pool.nodes)} nodes of the pool together offer less {' and '.join(larger)} than that"
         return _Said(ConditionType.READY, False, Reason.LARGER_THAN_POOL, f"{waiting}: {why}")
-    why = "a workload has their room until nodes are added or pods end, or they are being placed just now"
-    return _Said(ConditionType.READY, False, Reason.PENDING, f"{waiting}: {why}")
+    return _Said(ConditionType.READY, False, Reason.PENDING, f"{waiting}: {WAITING}")
+
+
+def _failure(seen: Seen) -> str:
+    """Why the pods of placeholders are not made, in the words of their Deployment; empty where they are."""
+    conditions = seen.ours.status.conditions if seen.ours is not None else ()
+    found = find_true_condition(conditions, REPLICA_FAILURE)
+    return f"their pods cannot be created: {found.message}" if found is not None else ""
 
 
 def _largest(seen: Seen) -> str:

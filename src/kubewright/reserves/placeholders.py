@@ -18,7 +18,7 @@ Called by    ``decide``; ``reconciler`` finds them by name.
 from collections.abc import Mapping
 from typing import Any
 
-from kubewright.api.apps import Deployment, PodTemplate
+from kubewright.api.apps import Deployment, DeploymentStrategy, PodTemplate
 from kubewright.api.capacity.v1alpha1 import (
     OWNER_LABEL,
     PLACE,
@@ -30,7 +30,7 @@ from kubewright.api.capacity.v1alpha1 import (
 )
 from kubewright.api.capacity.validate import amount
 from kubewright.api.diff import Patch, merge_patch
-from kubewright.api.meta import Json
+from kubewright.api.meta import Json, Quantity
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.wire.gvk import Key
 
@@ -164,9 +164,37 @@ def changes(found: Deployment, wanted: Mapping[str, Any]) -> Patch:
     patch: dict[str, Any] = {}
     if found.spec.replicas != spec["replicas"]:
         patch["replicas"] = spec["replicas"]
+    if found.spec.paused:
+        patch["paused"] = False
+    if not _patient(found.spec.strategy):
+        patch["strategy"] = spec["strategy"]
     if inside := _of_template(found.spec.template, template):
         patch["template"] = inside
     return {"spec": patch} if patch else {}
+
+
+def _patient(found: DeploymentStrategy) -> bool:
+    """Whether all placeholders are replaced at once, and none is made beside an old one."""
+    rolling = found.rolling_update
+    return (
+        rolling is not None
+        and {
+            "type": found.type,
+            "rollingUpdate": {"maxSurge": rolling.max_surge, "maxUnavailable": rolling.max_unavailable},
+        }
+        == PATIENCE
+    )
+
+
+def requested(found: Deployment) -> Mapping[str, Quantity]:
+    """What one of the placeholders that are there asks for, as their template says; empty if it cannot be
+    read."""
+    containers = found.spec.template.spec.get("containers")
+    first = containers[0] if isinstance(containers, list) and containers else None
+    resources = first.get("resources") if isinstance(first, dict) else None
+    requests = resources.get("requests") if isinstance(resources, dict) else None
+    there = requests if isinstance(requests, dict) else {}
+    return {name: each for name, each in there.items() if isinstance(each, str | int)}
 
 
 def _of_template(found: PodTemplate, wanted: Mapping[str, Any]) -> Patch:

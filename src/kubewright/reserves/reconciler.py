@@ -128,7 +128,7 @@ class Reserves:
                     raise
                 refused = in_full(error)
                 break
-        if found.metadata.deleting:
+        if found.metadata.deleting and not refused:
             return Result.later(delays.REFUSED if refused else plan.wake)
         await self._report(replace(seen, refused=refused), plan)
         return Result.later(delays.REFUSED if refused else plan.wake)

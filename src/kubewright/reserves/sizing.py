@@ -146,9 +146,10 @@ def paced(size: int, before: Pace, now: datetime, *, at_once: bool) -> Pace:
     if before.lower_since is None or before.lower_to is None:
         return Pace(before.number, size, now, WINDOW)
     highest = max(size, min(before.lower_to, before.number))
-    left = before.lower_since + WINDOW - now
+    since = min(before.lower_since, now)  # a clock that was wrong for a while must not hold it for ever
+    left = since + WINDOW - now
     if left > timedelta():
-        return Pace(before.number, highest, before.lower_since, left)
+        return Pace(before.number, highest, since, left)
     if highest == size:
         return Pace(size)
     return Pace(highest, size, now, WINDOW)

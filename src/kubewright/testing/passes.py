@@ -100,7 +100,7 @@ async def wrong(scene: Scene) -> list[str]:
 async def _worked(scene: Scene, wired: Wired) -> list[str]:
     shelf, controller, events = wired.shelf, wired.controller, wired.told.events
     since, known, heard = shelf.clock.now(), 0, 0
-    async with _working(controller):
+    async with working(controller):
         await at_rest(controller, shelf.clock)
         if scene.change is not None:
             shelf.clock.passed += 1
@@ -126,7 +126,8 @@ async def _worked(scene: Scene, wired: Wired) -> list[str]:
 
 
 @asynccontextmanager
-async def _working(controller: Controller) -> AsyncIterator[None]:
+async def working(controller: Controller) -> AsyncIterator[None]:
+    """A controller that works until the end of the block."""
     work = asyncio.create_task(controller.run())
     try:
         yield

@@ -35,7 +35,9 @@ def a_node(name: str, cpu: str = "4", *, ready: str = "True", **spec: Any) -> Th
 def placed(replicas: int = 2, *, ready: int = 2, uid: str = "u") -> There:
     body: dict[str, Any] = placeholders.deployment(a_reserve()[1], replicas, "pause")
     body["metadata"] |= {"uid": "d", "labels": {OWNER_LABEL: uid}}
-    return DEPLOYMENT, DEPLOYMENT.from_plain({**body, "status": {"readyReplicas": ready}})
+    return DEPLOYMENT, DEPLOYMENT.from_plain(
+        {**body, "status": {"readyReplicas": ready, "updatedReplicas": replicas}}
+    )
 
 
 def a_class(uid: str = "u", name: str = CLASS_NAME) -> There:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.unit.looks.planes import There
 from tests.unit.looks.reserves import (
     CLASS_NAME,
     DEPLOYMENT_NAME,
@@ -17,10 +18,13 @@ from tests.unit.looks.reserves import (
 from kubewright.api.apps import DEPLOYMENT
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, PLACE, PRIORITY_CLASS
 from kubewright.api.core import NODE
+from kubewright.base import delays
 from kubewright.reserves import placeholders
+from kubewright.reserves.decide import WAITING
 from kubewright.reserves.sizing import WINDOW
 from kubewright.testing.looks import Write
-from kubewright.testing.passes import Scene, changed, gone, put
+from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
+from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 
 KEY = f"{NS}/{NAME}"
@@ -38,8 +42,7 @@ CREATED = (
     Write("POST", DEPLOYMENTS, {**DEPLOYS, **placeholders.deployment(RESERVE, 2, "pause")}),
 )
 PLENTY = "2 placeholders hold room; the pool has 1 nodes"
-WHY = "a workload has their room until nodes are added or pods end, or they are being placed just now"
-ONE_WAITS, LATER = f"1 of 2 placeholders have no node: {WHY}", "2030-01-01T00:00:01Z"
+ONE_WAITS, LATER = f"1 of 2 placeholders do not run: {WAITING}", "2030-01-01T00:00:01Z"
 TAKEN = (
     f"Deployment {PLACE}/{DEPLOYMENT_NAME} belongs to another reserve; delete it, or name this one otherwise"
 )
@@ -89,6 +92,20 @@ def status(version: str, **said: Any) -> Write:
     return patched(f"{PATH}/status", "u", version, status=said)
 
 
+NO_RIGHT = "The API server refused a write: no right"
+
+
+def refusing(path: str, *there: There) -> Stage:
+    """A stage on which each request about one object is forbidden."""
+
+    async def wired() -> Wired:
+        found = await staged(*there)()
+        found.shelf.answers[path] = Forbidden("no right")
+        return found
+
+    return wired
+
+
 SCENES = (
     Scene(
         "nothing is there yet: first the finalizer, then the class, then the placeholders, then the status",
@@ -101,7 +118,7 @@ SCENES = (
             status(
                 "103",
                 **NOTHING | {"replicas": 2, "pendingReplicas": 2, "nodes": 1},
-                conditions=[condition(f"2 of 2 placeholders have no node: {WHY}", "PlaceholdersPending")],
+                conditions=[condition(f"2 of 2 placeholders do not run: {WAITING}", "PlaceholdersPending")],
             ),
         ),
         events=((NAME, "Resized", "2 placeholders", False),),
@@ -144,7 +161,7 @@ SCENES = (
                 pendingReplicas=1,
                 nodes=2,
                 conditions=[
-                    condition(f"1 of 3 placeholders have no node: {WHY}", "PlaceholdersPending", at=LATER)
+                    condition(f"1 of 3 placeholders do not run: {WAITING}", "PlaceholdersPending", at=LATER)
                 ],
             ),
         ),
@@ -220,6 +237,16 @@ SCENES = (
             deleted(CLASS_PATH, "c"),
             Write("PATCH", PATH, {"metadata": {"finalizers": None, **of("101")}}),
         ),
+    ),
+    Scene(
+        "it is being deleted, and the server refuses that for its placeholders: that is told",
+        refusing(DEPLOYMENT_PATH, a_reserve(deletionTimestamp=SINCE, status=STATUS), placed(), a_class()),
+        writes=(
+            deleted(DEPLOYMENT_PATH, "d"),
+            status("101", nodes=0, conditions=stalled("Refused", NO_RIGHT)),
+        ),
+        events=((NAME, "Refused", NO_RIGHT, True),),
+        due={KEY: delays.REFUSED},
     ),
     Scene(
         "a name is taken: nothing is written but the status",

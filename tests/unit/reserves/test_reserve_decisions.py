@@ -62,7 +62,7 @@ def there(reserve: CapacityReserve, replicas: int, *, ready: int = 0, uid: str =
     for empty in ("nodeSelector", "tolerations"):
         if not pod[empty]:
             del pod[empty]
-    return DEPLOYMENT.from_plain({**body, "status": {"readyReplicas": ready}})
+    return DEPLOYMENT.from_plain({**body, "status": {"readyReplicas": ready, "updatedReplicas": replicas}})
 
 
 def seen(reserve: CapacityReserve, **members: Any) -> Seen:
@@ -242,6 +242,21 @@ class TestPlaceholders:
         )
         assert (patch == {}) is same
 
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            pytest.param({"paused": True}, id="a pause"),
+            pytest.param({"strategy": {"type": "Recreate", "rollingUpdate": None}}, id="another strategy"),
+            pytest.param({"strategy": {"rollingUpdate": {"maxSurge": 1}}}, id="a surge"),
+        ],
+    )
+    def test_what_a_user_edits_of_the_rollout_is_mended(self, edit):
+        wanted = placeholders.deployment(a_reserve(), 4, "pause")
+        plain = apply_merge(DEPLOYMENT.to_plain(there(a_reserve(), 4)), {"spec": edit})
+        patch = placeholders.changes(DEPLOYMENT.from_plain(plain), wanted)
+        assert patch
+        assert placeholders.changes(DEPLOYMENT.from_plain(apply_merge(plain, patch)), wanted) == {}
+
     def test_what_a_user_edits_is_mended_and_what_we_do_not_set_is_left(self):
         found, of = there(a_reserve(), 4), a_reserve()
         edited = {**found.spec.template.spec, "terminationGracePeriodSeconds": 600, "hostname": "h"}
@@ -263,6 +278,44 @@ class TestStatus:
         assert status.free == {"cpu": "1500m"}
         assert status.observed_generation == 1
 
+    def test_those_of_another_template_hold_no_unit_of_this_one(self):
+        larger = a_reserve(SPEC | {"unit": {"cpu": "1"}}, {"readyReplicas": 4}, generation=2)
+        of = seen(larger, found=there(a_reserve(), 4, ready=4), classes={CLASS: "c"})
+        status = status_of(of, decide(of))
+        assert (status.ready_replicas, status.pending_replicas, status.free) == (0, 4, {"cpu": "0"})
+        refused = replace(of, refused="no right")  # so they are what they were
+        status = status_of(refused, decide(refused))
+        assert (status.ready_replicas, status.free) == (4, {"cpu": "2"})
+        half = structs.replace(of.found, status=structs.replace(of.found.status, updated_replicas=1))
+        of = replace(settled(), found=half)
+        assert status_of(of, decide(of)).ready_replicas == 1
+
+    def test_what_a_deployment_says_of_an_older_spec_changes_nothing_yet(self):
+        of = settled(a_reserve(status={"observedGeneration": 1, "replicas": 4, "readyReplicas": 3}))
+        meta = structs.replace(of.found.metadata, generation=2)
+        of = replace(of, found=structs.replace(of.found, metadata=meta))
+        assert status_of(of, decide(of)).ready_replicas == 3
+
+    def test_why_their_pods_are_refused_is_told(self):
+        of = settled(ready=1)
+        failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+        plain = DEPLOYMENT.to_plain(of.found)
+        plain["status"]["conditions"] = [failure]
+        assert said(replace(of, found=DEPLOYMENT.from_plain(plain)), "Ready") == (
+            "False",
+            "Refused",
+            "3 of 4 placeholders do not run: their pods cannot be created: exceeded quota",
+        )
+
+    def test_a_share_of_no_nodes_is_not_ready(self):
+        share = a_reserve({"unit": {"cpu": "500m"}, "percent": {"cpu": 25}})
+        of = settled(share, 0, ready=0, pool=pool_of(share.spec, []))
+        found = said(of, "Ready")
+        assert found is not None
+        assert found[:2] == ("False", "NoNodes")
+        none = settled(a_reserve(SPEC | {"replicas": 0}), 0, ready=0, pool=pool_of(share.spec, []))
+        assert said(none, "Ready") == ("True", "Reserved", "0 placeholders hold room; the pool has 0 nodes")
+
     def test_more_ready_ones_than_wanted_do_not_count(self):
         status = status_of(of := settled(ready=9), decide(of))
         assert (status.ready_replicas, status.pending_replicas) == (4, 0)
@@ -275,25 +328,25 @@ class TestStatus:
             ),
             pytest.param(
                 settled(ready=1),
-                ("False", "PlaceholdersPending", "3 of 4 placeholders have no node: a workload has their room "
-                 "until nodes are added or pods end, or they are being placed just now"),
+                ("False", "PlaceholdersPending", "3 of 4 placeholders do not run: a workload has their room "
+                 "until nodes are added or pods end, or they have not started yet"),
                 id="a workload has some of it",
             ),
             pytest.param(
                 replace(settled(ready=0), pool=pool_of(a_reserve().spec, [])),
-                ("False", "NoNodes", "4 of 4 placeholders have no node: no Ready node has the labels of "
+                ("False", "NoNodes", "4 of 4 placeholders do not run: no Ready node has the labels of "
                  "spec.nodeSelector, and no taint beside those tolerated"),
                 id="an empty pool",
             ),
             pytest.param(
                 settled(a_reserve({"unit": {"cpu": "5"}, "replicas": 4}), ready=0),
-                ("False", "UnitFitsNoNode", "4 of 4 placeholders have no node: no node of the pool is large "
+                ("False", "UnitFitsNoNode", "4 of 4 placeholders do not run: no node of the pool is large "
                  "enough for spec.unit, even if it is empty (cpu: at most 4)"),
                 id="a unit that is larger than a node",
             ),
             pytest.param(
                 settled(a_reserve({"unit": {"cpu": "2", "memory": "5Gi"}, "replicas": 4}), ready=2),
-                ("False", "LargerThanPool", "2 of 4 placeholders have no node: all 1 nodes of the pool together "
+                ("False", "LargerThanPool", "2 of 4 placeholders do not run: all 1 nodes of the pool together "
                  "offer less cpu and memory than that"),
                 id="a reserve that is larger than its pool",
             ),

@@ -154,6 +154,14 @@ def test_fewer_placeholders_must_be_enough_for_a_while(size, before, at, pace):
     assert paced(size, before, T0 + at * MINUTE, at_once=False) == pace
 
 
+def test_a_clock_that_was_wrong_holds_placeholders_no_longer_than_a_right_one():
+    ahead = Pace(9, 4, T0 + timedelta(days=400))
+    assert paced(3, ahead, T0, at_once=False) == Pace(9, 4, T0, WINDOW)
+    assert paced(3, Pace(9, 4, T0), T0 + timedelta(days=400), at_once=False) == Pace(
+        4, 3, T0 + timedelta(days=400), WINDOW
+    )
+
+
 def test_what_a_user_changes_counts_at_once():
     assert paced(1, Pace(9, 4, T0), T0, at_once=True) == Pace(1)
 
