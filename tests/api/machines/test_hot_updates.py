@@ -18,7 +18,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineClass,
 )
 from kubewright.driver.contract import Instance, MachineRequest
-from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.hot import digest, read, three_way
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.settings import kubelet_settings
@@ -71,6 +71,20 @@ class Tagging(Borrowed):
         for key in changes.remove:
             self.spoil(request.name)
             has.pop(key, None)
+
+
+class Late(Tagging):
+    """A cloud that answers creations late, and shows no VM that is not on record."""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        made = await super().create(request)
+        await self.cloud.clock.sleep(self.seconds)
+        return made
+
+    async def status(self, request: MachineRequest) -> Instance:
+        if not request.provider_id:
+            raise NotFound("no such VM is shown yet")
+        return await super().status(request)
 
 
 class Fixed(Borrowed):
@@ -166,6 +180,23 @@ async def test_machines_of_an_older_version_are_updated_once_and_lose_no_foreign
             await world.clock.sleep(30)
         assert sorted(driver.calls) == sorted((await world.look()).names)
         assert list(driver.tags.values()) == [{"team": "a", "foreign": "x"}] * 2
+
+
+async def test_a_vm_that_a_process_before_us_asked_for_gets_what_its_class_says_by_now() -> None:
+    """The creation is repeated, and answers the VM that was made by the class as it was."""
+    async with stage(OPTIONS) as here:
+        driver, world = Late(here.cloud), here.world
+        driver.seconds = 1000
+        await tag(world, team="a")
+        process = here.begin(driver)
+        await world.make("m1")
+        await world.until(lambda _seen: bool(driver.tags), "the VM is made")
+        await process.kill()
+        await tag(world, team="b")
+        driver.seconds = 0
+        async with here.process(driver):
+            await updated(world, {"team": "b"})
+        assert driver.tags == {"m1": {"team": "b"}}
 
 
 async def test_each_machine_costs_one_write_before_its_update_and_one_after() -> None:
@@ -299,6 +330,7 @@ async def test_an_annotation_that_a_user_has_spoiled_is_written_anew(edited: str
 async def test_a_machine_that_a_user_gives_another_class_is_not_updated_by_it() -> None:
     async with stage(OPTIONS) as here, here.process(driver := Tagging(here.cloud)):
         world = here.world
+        await world.clock.sleep(1)
         await world.make("m1")
         await world.settled(1)
         await change_class(world, {"labels": {"of": "large"}}, "large")

@@ -98,8 +98,10 @@ def _while_running(seen: Seen) -> Plan:
 
 
 def _done(seen: Seen, specs: Specs) -> Plan:
-    """Note what the VM has by now, and take the marks off, in one write."""
-    noted = {**on_record(seen.vm.applied, specs.last_of or specs.of), **NO_MARKS}
+    """Note what the VM has by now, and take the marks off, in one write. That its node was updated in place
+    meanwhile is noted after it (``_adopted``)."""
+    of = "" if specs.adopts else specs.last_of or specs.of
+    noted = {**on_record(seen.vm.applied, of), **NO_MARKS}
     last = seen.machine.status.last_operation
     told = last.type == OperationType.UPDATE and last.state != OperationState.SUCCESSFUL
     report = None
@@ -112,8 +114,9 @@ def _done(seen: Seen, specs: Specs) -> Plan:
 
 
 def _adopted(specs: Specs) -> Plan:
-    """Its node was updated in place, to what its new class says: but for what only the driver can change."""
-    known = written(merged(specs.wanted, specs.last or specs.wanted, specs.hot or ()))
+    """Its node was updated in place, to what its new class says: but for what only the driver can change. If
+    what it had of that cannot be read, it is not known."""
+    known = None if specs.last is None else written(merged(specs.wanted, specs.last, specs.hot or ()))
     noted = Annotate({"annotations": on_record(known, specs.of)})
     return Plan((noted,), because=f"its node was updated in place to class {specs.of}")
 
