@@ -17,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import (
     Machine,
     MachineClass,
 )
-from kubewright.driver.contract import Instance, MachineRequest
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.hot import digest, read, three_way
 from kubewright.providers.sim.cloud import Cloud
@@ -92,6 +92,20 @@ class Fixed(Borrowed):
 
     def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
         raise Unimplemented("no updates")
+
+
+class Silent(Fixed):
+    """One that cannot say what it changes before it has dialled in. It refuses each class."""
+
+    dialled_in = False
+
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        if not self.dialled_in:
+            raise DriverError.of(Code.Unavailable, "it has not dialled in")
+        return []
+
+    async def validate(self, request: ClassRequest) -> None:
+        raise DriverError.of(Code.InvalidArgument, "such a class is not allowed")
 
 
 def _tags(spec: Mapping[str, Any]) -> Tags:
@@ -341,10 +355,10 @@ async def test_a_machine_that_a_user_gives_another_class_is_not_updated_by_it() 
         assert driver.tags["m1"] == {}
 
 
-async def told(world: World, name: str = "small") -> tuple[str, str] | None:
-    """Status and reason of the class's condition Applied."""
+async def told(world: World, name: str = "small", kind: str = "Applied") -> tuple[str, str] | None:
+    """Status and reason of a condition of the class."""
     found = (await world.client.get(MACHINE_CLASS, world.key(name))).status.conditions
-    return next(((each.status, each.reason) for each in found if each.type == "Applied"), None)
+    return next(((each.status, each.reason) for each in found if each.type == kind), None)
 
 
 async def news(world: World, name: str = "small") -> list[str]:
@@ -382,6 +396,21 @@ async def test_that_a_driver_changes_no_vm_is_told_once_on_the_class() -> None:
         await tag(world, team="a")
         await world.clock.sleep(2)
         assert await told(world) == ("True", "Applied")
+
+
+async def test_a_driver_that_says_late_what_it_changes_is_asked_again_and_hides_no_refusal_of_the_class() -> (
+    None
+):
+    async with stage(OPTIONS) as here, here.process(driver := Silent(here.cloud, KUBELETS)):
+        world = await with_machines(here)
+        await tag(world, team="b")
+        await world.clock.sleep(5)
+        assert await told(world) is None
+        assert await told(world, kind="Accepted") == ("False", "InvalidArgument")
+        driver.dialled_in = True
+        await world.clock.sleep(70)
+        assert await told(world) == ("False", "FixedFieldsDiffer")
+        assert await told(world, kind="Accepted") == ("False", "InvalidArgument")
 
 
 async def test_a_class_whose_machines_have_what_it_says_is_not_written() -> None:
