@@ -19,6 +19,7 @@ from kubewright.driver.hot import digest, written
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.applied import LARGEST, NO_MARKS, Specs, against, specs_of
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.hot_update import ANOTHER_DRIVER
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
@@ -137,10 +138,11 @@ CASES = [
     Case("a driver that says only now that it updates nothing is not asked again, and the mark goes",
          at(begun(S2, S2), vm=failed(Code.Unimplemented)), [Annotate({"annotations": NO_MARKS})]),
     Case("and then there is nothing to write", at(specs(S2), vm=failed(Code.Unimplemented))),
-    Case("a driver without updates", at(specs(S2, hot=None))),
+    Case("a driver without updates, which may be of another version later", at(specs(S2, hot=None)),
+         wake=ANOTHER_DRIVER),
     Case("one that cannot say yet what it can update", at(specs(S2, hot=(), unknown="it has not dialled in")),
          wake=delays.UNHEARD),
-    Case("only fixed fields differ", at(specs(OTHER_TYPE))),
+    Case("only fixed fields differ", at(specs(OTHER_TYPE)), wake=ANOTHER_DRIVER),
     Case("of a mixed change the hot part is applied, and the fixed part is not said to be",
          at(specs(MIXED)), [updates({"type": "s", "tags": {"team": "b"}}, S1)]),
     Case("EDGE: a machine that was given another class is not updated by that one",

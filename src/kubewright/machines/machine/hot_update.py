@@ -33,6 +33,9 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Annotate, Milestone, Plan, UpdateVm
 
+ANOTHER_DRIVER = timedelta(minutes=10)
+"""When a driver is asked again what it can change: one in another process may be of another version then."""
+
 
 def update_vm(seen: Seen) -> Plan | None:
     """The next step of an update of the VM; None: there is none, or something else goes first."""
@@ -60,7 +63,8 @@ def _next(seen: Seen, specs: Specs) -> Plan | None:
     if specs.unknown:
         return Plan(wake=delays.UNHEARD, because=specs.unknown)
     if why_not is not None and (why_not.kind is not NotApplied.FIXED_FIELDS or not specs.due):
-        return Plan(because=why_not.told)
+        changes_by_itself = why_not.kind in (NotApplied.FIXED_FIELDS, NotApplied.NO_UPDATES)
+        return Plan(wake=ANOTHER_DRIVER if changes_by_itself else None, because=why_not.told)
     if not specs.due or specs.hot is None:
         return None
     if not seen.can_call:

@@ -8,8 +8,8 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              A class that nothing ever spoke against has no condition: then nothing is written. One that has
              it says, too, that a Secret is missing: then it is Unknown what the driver would say.
              Whether the VMs of its machines have what it says is another condition, Applied (``applied``),
-             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no, or after
-             the driver could not say what it changes.
+             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no or
+             where the driver cannot say what it changes.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
@@ -98,7 +98,7 @@ class Acceptance:
         return result.sooner(await unless_refused(self._write(found, patch), found, self._recorder))
 
     def _applied(self, found: MachineClass) -> MachineClassCondition | None:
-        """Whether its machines have what it says, which is told when it is news; None: that is not known now."""
+        """Whether its machines have what it says, which is told when it is news; None: it is not known."""
         key = Key(found.namespace, found.name)
         told = condition(found, self._caches.machines.by("class", str(key)), self._driver.hot_fields)
         if told is None:

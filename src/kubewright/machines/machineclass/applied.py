@@ -8,7 +8,8 @@ Theory.      A user changes a class in place, and expects something to come of i
              Machines of a class have few different providerSpecs, so each is compared once.
 Invariants.  Like Accepted the condition is written only when something speaks against it, or did. How many
              machines it is about is not in the message: that changes while a rollout goes on.
-             A driver that cannot say now what it can change leaves the condition as it is, and is asked again.
+             A driver that cannot say now what it can change leaves the condition as it is, and is asked
+             again.
 Called by    ``acceptance``.
 """
 
