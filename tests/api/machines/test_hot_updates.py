@@ -17,8 +17,8 @@ from kubewright.api.machine.v1alpha1 import (
     Machine,
     MachineClass,
 )
-from kubewright.driver.contract import Instance, MachineRequest
-from kubewright.driver.errors import Code, DriverError, Unimplemented
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.hot import digest, read, three_way
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.settings import kubelet_settings
@@ -73,11 +73,39 @@ class Tagging(Borrowed):
             has.pop(key, None)
 
 
+class Late(Tagging):
+    """A cloud that answers creations late, and shows no VM that is not on record."""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        made = await super().create(request)
+        await self.cloud.clock.sleep(self.seconds)
+        return made
+
+    async def status(self, request: MachineRequest) -> Instance:
+        if not request.provider_id:
+            raise NotFound("no such VM is shown yet")
+        return await super().status(request)
+
+
 class Fixed(Borrowed):
     """A driver that changes no VM that runs."""
 
     def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
         raise Unimplemented("no updates")
+
+
+class Silent(Fixed):
+    """One that cannot say what it changes before it has dialled in. It refuses each class."""
+
+    dialled_in = False
+
+    def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
+        if not self.dialled_in:
+            raise DriverError.of(Code.Unavailable, "it has not dialled in")
+        return []
+
+    async def validate(self, request: ClassRequest) -> None:
+        raise DriverError.of(Code.InvalidArgument, "such a class is not allowed")
 
 
 def _tags(spec: Mapping[str, Any]) -> Tags:
@@ -166,6 +194,23 @@ async def test_machines_of_an_older_version_are_updated_once_and_lose_no_foreign
             await world.clock.sleep(30)
         assert sorted(driver.calls) == sorted((await world.look()).names)
         assert list(driver.tags.values()) == [{"team": "a", "foreign": "x"}] * 2
+
+
+async def test_a_vm_that_a_process_before_us_asked_for_gets_what_its_class_says_by_now() -> None:
+    """The creation is repeated, and answers the VM that was made by the class as it was."""
+    async with stage(OPTIONS) as here:
+        driver, world = Late(here.cloud), here.world
+        driver.seconds = 1000
+        await tag(world, team="a")
+        process = here.begin(driver)
+        await world.make("m1")
+        await world.until(lambda _seen: bool(driver.tags), "the VM is made")
+        await process.kill()
+        await tag(world, team="b")
+        driver.seconds = 0
+        async with here.process(driver):
+            await updated(world, {"team": "b"})
+        assert driver.tags == {"m1": {"team": "b"}}
 
 
 async def test_each_machine_costs_one_write_before_its_update_and_one_after() -> None:
@@ -299,6 +344,7 @@ async def test_an_annotation_that_a_user_has_spoiled_is_written_anew(edited: str
 async def test_a_machine_that_a_user_gives_another_class_is_not_updated_by_it() -> None:
     async with stage(OPTIONS) as here, here.process(driver := Tagging(here.cloud)):
         world = here.world
+        await world.clock.sleep(1)
         await world.make("m1")
         await world.settled(1)
         await change_class(world, {"labels": {"of": "large"}}, "large")
@@ -309,10 +355,10 @@ async def test_a_machine_that_a_user_gives_another_class_is_not_updated_by_it() 
         assert driver.tags["m1"] == {}
 
 
-async def told(world: World, name: str = "small") -> tuple[str, str] | None:
-    """Status and reason of the class's condition Applied."""
+async def told(world: World, name: str = "small", kind: str = "Applied") -> tuple[str, str] | None:
+    """Status and reason of a condition of the class."""
     found = (await world.client.get(MACHINE_CLASS, world.key(name))).status.conditions
-    return next(((each.status, each.reason) for each in found if each.type == "Applied"), None)
+    return next(((each.status, each.reason) for each in found if each.type == kind), None)
 
 
 async def news(world: World, name: str = "small") -> list[str]:
@@ -350,6 +396,21 @@ async def test_that_a_driver_changes_no_vm_is_told_once_on_the_class() -> None:
         await tag(world, team="a")
         await world.clock.sleep(2)
         assert await told(world) == ("True", "Applied")
+
+
+async def test_a_driver_that_says_late_what_it_changes_is_asked_again_and_hides_no_refusal_of_the_class() -> (
+    None
+):
+    async with stage(OPTIONS) as here, here.process(driver := Silent(here.cloud, KUBELETS)):
+        world = await with_machines(here)
+        await tag(world, team="b")
+        await world.clock.sleep(5)
+        assert await told(world) is None
+        assert await told(world, kind="Accepted") == ("False", "InvalidArgument")
+        driver.dialled_in = True
+        await world.clock.sleep(70)
+        assert await told(world) == ("False", "FixedFieldsDiffer")
+        assert await told(world, kind="Accepted") == ("False", "InvalidArgument")
 
 
 async def test_a_class_whose_machines_have_what_it_says_is_not_written() -> None:

@@ -19,6 +19,7 @@ from kubewright.driver.hot import digest, written
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.applied import LARGEST, NO_MARKS, Specs, against, specs_of
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.hot_update import ANOTHER_DRIVER
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
@@ -29,6 +30,7 @@ from kubewright.testing.scenes import NOW, SILENT, VM, Case, called, machine, mi
 S1 = {"type": "s", "tags": {"team": "a"}}
 S2 = {"type": "s", "tags": {"team": "b", "new": "x"}}
 BIG = {"type": "s", "tags": {"x": "y" * LARGEST}}
+WIDE = {"type": "s", "tags": {"x": "\N{SNOWMAN}" * (LARGEST // 2)}}
 OTHER_TYPE = {"type": "l", "tags": {"team": "a"}}
 MIXED = {"type": "l", "tags": {"team": "b"}}
 HOT = ("tags",)
@@ -136,10 +138,11 @@ CASES = [
     Case("a driver that says only now that it updates nothing is not asked again, and the mark goes",
          at(begun(S2, S2), vm=failed(Code.Unimplemented)), [Annotate({"annotations": NO_MARKS})]),
     Case("and then there is nothing to write", at(specs(S2), vm=failed(Code.Unimplemented))),
-    Case("a driver without updates", at(specs(S2, hot=None))),
+    Case("a driver without updates, which may be of another version later", at(specs(S2, hot=None)),
+         wake=ANOTHER_DRIVER),
     Case("one that cannot say yet what it can update", at(specs(S2, hot=(), unknown="it has not dialled in")),
          wake=delays.UNHEARD),
-    Case("only fixed fields differ", at(specs(OTHER_TYPE))),
+    Case("only fixed fields differ", at(specs(OTHER_TYPE)), wake=ANOTHER_DRIVER),
     Case("of a mixed change the hot part is applied, and the fixed part is not said to be",
          at(specs(MIXED)), [updates({"type": "s", "tags": {"team": "b"}}, S1)]),
     Case("EDGE: a machine that was given another class is not updated by that one",
@@ -149,7 +152,18 @@ CASES = [
          at(specs(MIXED, last_of="", adopts=True)),
          [Annotate({"annotations": {names.APPLIED_SPEC_ANNOTATION: written(OTHER_TYPE),
                                     names.APPLIED_CLASS_ANNOTATION: "small"}})]),
+    Case("and where that cannot be read, nothing of it is known", at(specs(MIXED, None, last_of="", adopts=True)),
+         [Annotate({"annotations": {names.APPLIED_SPEC_ANNOTATION: None, names.APPLIED_CLASS_ANNOTATION: "small"}})]),
+    Case("nor has it the tags of its new class where it had none of its old one",
+         at(specs(S1, {}, last_of="", adopts=True)),
+         [Annotate({"annotations": {names.APPLIED_SPEC_ANNOTATION: written({"type": "s"}),
+                                    names.APPLIED_CLASS_ANNOTATION: "small"}})]),
+    Case("EDGE: an update that ends when its node was updated in place meanwhile, was one of its old class",
+         at(begun(S2, MIXED, last_of="", adopts=True), vm=DONE),
+         [Annotate({"annotations": {names.APPLIED_SPEC_ANNOTATION: written(S2), names.APPLIED_CLASS_ANNOTATION: "",
+                                    **NO_MARKS}})]),
     Case("what cannot be noted is not applied", at(specs(BIG))),
+    Case("nor what has as many letters and more bytes", at(specs(WIDE))),
     Case("without a secret no driver is called", at(specs(S2), can_call=False)),
     Case("another call about the VM is awaited", at(specs(S2), vm=VmSeen(verb=Verb.ENSURE, began=NOW))),
     Case("EDGE: a machine that became Unknown in the middle goes on with its update", at(begun(S2, S2), "Unknown",
@@ -204,15 +218,24 @@ def test_what_a_new_vm_was_made_by_is_noted_in_the_write_that_records_it() -> No
     assert decide(seen(machine(vm=False), vm=CREATED)).steps == (Record(VM, known),)
 
 
+OF_SMALL = {names.APPLIED_CLASS_ANNOTATION: "small"}
+
+
 def test_of_a_vm_that_was_found_it_is_not_known() -> None:
     assert decide(seen(machine(vm=False), vm=FOUND)).steps == (Record(VM),)
 
 
+def test_a_vm_is_recorded_also_where_users_have_filled_the_annotations() -> None:
+    bare = machine(vm=False)
+    full = {**bare.metadata.annotations, "a-user's": "x" * 200_000}
+    of = structs.replace(bare, metadata=structs.replace(bare.metadata, annotations=full))
+    assert decide(seen(of, vm=CREATED)).steps == (Record(VM),)
+
+
 def test_what_is_too_large_to_be_noted_is_left_out() -> None:
-    big = called(Verb.ENSURE, instance=VM, applied=written(BIG))
-    (record,) = decide(seen(machine(vm=False), vm=big)).steps
-    assert isinstance(record, Record)
-    assert not any(record.annotations.values())
+    for spec in (BIG, WIDE):
+        big = called(Verb.ENSURE, instance=VM, applied=written(spec))
+        assert decide(seen(machine(vm=False), vm=big)).steps == (Record(VM, OF_SMALL),)
 
 
 def annotated(operation: LastOperation | None = None, **annotations: str) -> Machine:

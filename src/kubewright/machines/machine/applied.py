@@ -34,8 +34,10 @@ HotFields = Callable[[MachineClass], Sequence[str]]
 """Asks a class's driver which fields are hot; raises a DriverError."""
 
 LARGEST = 64 * 1024
-"""How large a providerSpec may be that is noted on a machine. An update notes a second one, and a server
-takes 256 KiB of annotations."""
+"""How many bytes a providerSpec may have that is noted on a machine. An update notes a second one."""
+ROOM = 256 * 1024
+"""How many bytes of annotations a server takes."""
+NOTES = (names.APPLIED_SPEC_ANNOTATION, names.APPLIED_CLASS_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def against(specs: Specs) -> Against | None:
         return Against(
             NotApplied.NO_UPDATES, f"its driver changes no VM that runs, so it does not get {lacks}"
         )
-    if specs.hot is not None and len(hot.written(specs.goal)) > LARGEST:
+    if specs.hot is not None and not is_small(hot.written(specs.goal)):
         told = f"what it would have then is over {LARGEST} bytes, too much for an annotation"
         return Against(NotApplied.TOO_LARGE, told)
     if specs.fixed and not specs.unknown:
@@ -158,14 +160,25 @@ def against(specs: Specs) -> Against | None:
     return None
 
 
-def on_record(spec: str, of: str) -> dict[str, str | None]:
-    """The annotations of a machine whose VM has this providerSpec, of the class of that name, and of which no
-    update is under way. Of one that is too large nothing is noted."""
-    noted = len(spec) <= LARGEST
-    return {
-        names.APPLIED_SPEC_ANNOTATION: spec if noted else None,
-        names.APPLIED_CLASS_ANNOTATION: of if noted else None,
-    }
+def on_record(spec: str | None, of: str) -> dict[str, str | None]:
+    """The annotations of a machine whose VM has this providerSpec (None: it is not known), of the class of
+    that name, and of which no update is under way. Of one that is too large only the class is noted."""
+    noted = spec is not None and is_small(spec)
+    return {names.APPLIED_SPEC_ANNOTATION: spec if noted else None, names.APPLIED_CLASS_ANNOTATION: of}
+
+
+def of_new_vm(machine: Machine, spec: str) -> dict[str, str]:
+    """The annotations with which a machine's new VM is recorded, which was made by this. The write must not
+    fail because of them, so there are none where users' annotations have filled the room."""
+    of = machine.spec.machine_class.name
+    notes = {key: text for key, text in on_record(spec, of).items() if text is not None}
+    filled = sum(len(f"{key}{text}".encode()) for key, text in machine.metadata.annotations.items())
+    return notes if filled <= ROOM - 3 * LARGEST else {}
+
+
+def is_small(spec: str) -> bool:
+    """Whether a providerSpec may be noted on a machine."""
+    return len(spec) <= LARGEST and len(spec.encode()) <= LARGEST
 
 
 def marks(specs: Specs) -> dict[str, str | None]:
@@ -174,7 +187,7 @@ def marks(specs: Specs) -> dict[str, str | None]:
     if specs.marked == goal:
         return {}
     pending = hot.written(hot.united(specs.pending, specs.goal) or {})
-    if len(pending) > LARGEST:
+    if not is_small(pending):
         pending = hot.written(specs.goal)
     return {names.UPDATE_ANNOTATION: goal, names.UPDATE_SPEC_ANNOTATION: pending}
 

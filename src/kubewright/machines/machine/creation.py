@@ -68,8 +68,8 @@ def record_vm(seen: Seen) -> Plan | None:
         event=False,
     )
     because = f"its VM is {found.provider_id}"
-    fresh = bool(seen.vm.applied) and names.APPLIED_SPEC_ANNOTATION not in machine.metadata.annotations
-    noted = applied.on_record(seen.vm.applied, machine.spec.machine_class.name) if fresh else {}
+    fresh = bool(seen.vm.applied) and not any(each in machine.metadata.annotations for each in applied.NOTES)
+    noted = applied.of_new_vm(machine, seen.vm.applied) if fresh else {}
     return Plan((Record(found, noted),), AT_ONCE, because, milestone=made)
 
 

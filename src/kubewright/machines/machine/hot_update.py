@@ -33,6 +33,9 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Annotate, Milestone, Plan, UpdateVm
 
+ANOTHER_DRIVER = timedelta(minutes=10)
+"""When a driver is asked again what it can change: one in another process may be of another version then."""
+
 
 def update_vm(seen: Seen) -> Plan | None:
     """The next step of an update of the VM; None: there is none, or something else goes first."""
@@ -60,7 +63,8 @@ def _next(seen: Seen, specs: Specs) -> Plan | None:
     if specs.unknown:
         return Plan(wake=delays.UNHEARD, because=specs.unknown)
     if why_not is not None and (why_not.kind is not NotApplied.FIXED_FIELDS or not specs.due):
-        return Plan(because=why_not.told)
+        changes_by_itself = why_not.kind in (NotApplied.FIXED_FIELDS, NotApplied.NO_UPDATES)
+        return Plan(wake=ANOTHER_DRIVER if changes_by_itself else None, because=why_not.told)
     if not specs.due or specs.hot is None:
         return None
     if not seen.can_call:
@@ -98,8 +102,10 @@ def _while_running(seen: Seen) -> Plan:
 
 
 def _done(seen: Seen, specs: Specs) -> Plan:
-    """Note what the VM has by now, and take the marks off, in one write."""
-    noted = {**on_record(seen.vm.applied, specs.last_of or specs.of), **NO_MARKS}
+    """Note what the VM has by now, and take the marks off, in one write. That its node was updated in place
+    meanwhile is noted after it (``_adopted``)."""
+    of = "" if specs.adopts else specs.last_of or specs.of
+    noted = {**on_record(seen.vm.applied, of), **NO_MARKS}
     last = seen.machine.status.last_operation
     told = last.type == OperationType.UPDATE and last.state != OperationState.SUCCESSFUL
     report = None
@@ -112,8 +118,9 @@ def _done(seen: Seen, specs: Specs) -> Plan:
 
 
 def _adopted(specs: Specs) -> Plan:
-    """Its node was updated in place, to what its new class says: but for what only the driver can change."""
-    known = written(merged(specs.wanted, specs.last or specs.wanted, specs.hot or ()))
+    """Its node was updated in place, to what its new class says: but for what only the driver can change. If
+    what it had of that cannot be read, it is not known."""
+    known = None if specs.last is None else written(merged(specs.wanted, specs.last, specs.hot or ()))
     noted = Annotate({"annotations": on_record(known, specs.of)})
     return Plan((noted,), because=f"its node was updated in place to class {specs.of}")
 

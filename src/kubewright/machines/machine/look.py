@@ -226,6 +226,7 @@ class Looker:
         unread = self._caches.machines.problem(Key(machine.metadata.namespace, machine.metadata.name))
         found = _class_of(self._caches.class_of(machine), unread)
         begun = self._moments.of(machine, node)
+        vm = self._as_made_here(machine, found.machine_class, vm, begun)
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -267,6 +268,22 @@ class Looker:
         if found is None or not found.in_flight or vm.verb is Verb.UPDATE:
             return found
         return replace(found, settled_at=self._doubt_until(machine, begun, recorded=False))
+
+    def _as_made_here(
+        self, machine: Machine, machine_class: MachineClass | None, vm: VmSeen, begun: Begun
+    ) -> VmSeen:
+        """What a new VM was made by is known only where its class has never changed, or no process before us
+        may have asked for the VM: a repeated creation answers the one that is there."""
+        if not vm.applied or vm_record.is_recorded(machine) or _never_changed(machine_class, machine):
+            return vm
+        inherited = self._calls.doubt_until(
+            machine.metadata.uid,
+            created=machine.metadata.creation_timestamp,
+            recorded=False,
+            confirm_absent=self._settings.confirm_absent,
+            witnessed=begun.created,
+        )
+        return vm if inherited is None else replace(vm, applied="")
 
     def _doubt_until(self, machine: Machine, begun: Begun, *, recorded: bool) -> datetime | None:
         return self._calls.doubt_until(
@@ -403,3 +420,11 @@ def _problem(machine: Machine, found: ClassSeen) -> str:
     if found.machine_class is not None:
         errors += validate_class(found.machine_class)
     return summary(errors) or found.problem
+
+
+def _never_changed(machine_class: MachineClass | None, machine: Machine) -> bool:
+    """Whether this class says what it said when the machine was made, by the server's dates."""
+    if machine_class is None or machine_class.metadata.generation != 1:
+        return False
+    made, then = machine_class.metadata.creation_timestamp, machine.metadata.creation_timestamp
+    return made is not None and then is not None and made <= then

@@ -8,7 +8,8 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              A class that nothing ever spoke against has no condition: then nothing is written. One that has
              it says, too, that a Secret is missing: then it is Unknown what the driver would say.
              Whether the VMs of its machines have what it says is another condition, Applied (``applied``),
-             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no.
+             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no or
+             where the driver cannot say what it changes.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
@@ -83,23 +84,26 @@ class Acceptance:
         applied = self._applied(found)
         wanted = await self._judged(found)
         status = status_after(found.status, wanted, self._clock.now())
-        status = status_after(status, applied, self._clock.now())
+        if applied is not None:
+            status = status_after(status, applied, self._clock.now())
         patch = merge_patch(found.status, status)
         refused = wanted is not None and wanted.status == "False"
         if patch and wanted is not None and refused:
             self._recorder.event(found, EventReason.FAILED_VALIDATION, wanted.message, warning=True)
         result = Result.later(AGAIN) if refused else Result.done()
-        if applied is not None and applied.status == "False":
+        if applied is None or applied.status == "False":
             result = result.sooner(Result.later(AGAIN_APPLIED))
         if not patch:
             return result
         return result.sooner(await unless_refused(self._write(found, patch), found, self._recorder))
 
     def _applied(self, found: MachineClass) -> MachineClassCondition | None:
-        """Whether its machines have what it says, which is told when it is news."""
+        """Whether its machines have what it says, which is told when it is news; None: it is not known."""
         key = Key(found.namespace, found.name)
         told = condition(found, self._caches.machines.by("class", str(key)), self._driver.hot_fields)
-        if told is None or told.status != "False":
+        if told is None:
+            return None
+        if told.status != "False":
             self._told.pop(key, None)
             return told
         known = condition_of(found.status.conditions, CLASS_APPLIED)

@@ -8,13 +8,13 @@ Theory.      A user changes a class in place, and expects something to come of i
              Machines of a class have few different providerSpecs, so each is compared once.
 Invariants.  Like Accepted the condition is written only when something speaks against it, or did. How many
              machines it is about is not in the message: that changes while a rollout goes on.
-             A driver that cannot say now what it can change leaves the condition as it is.
+             A driver that cannot say now what it can change leaves the condition as it is, and is asked
+             again.
 Called by    ``acceptance``.
 """
 
 from collections.abc import Iterable, Mapping
 
-from kubewright.api.conditions import condition_of
 from kubewright.api.machine import names
 from kubewright.api.machine.names import CLASS_APPLIED, NotApplied, Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineClassCondition
@@ -42,10 +42,11 @@ GONE = (Phase.FAILED, Phase.TERMINATING)
 def condition(
     machine_class: MachineClass, machines: Iterable[Machine], hot_fields: HotFields
 ) -> MachineClassCondition | None:
-    """The condition that says whether the VMs of these machines have what their class says."""
+    """The condition that says whether the VMs of these machines have what their class says; None: the driver
+    cannot say now what it can change."""
     found = different(machine_class, machines, hot_fields)
     if any(each.unknown for each in found):
-        return condition_of(machine_class.status.conditions, CLASS_APPLIED)
+        return None
     speaks = {each.kind: each for specs in found if (each := against(specs)) is not None}
     if not speaks:
         return MachineClassCondition(type=CLASS_APPLIED, status="True", reason=CLASS_APPLIED)
