@@ -1,5 +1,6 @@
 """``kubewright local`` on a server behind TLS, and a garden of one handler: whatever ends setup, restore undoes it."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -273,6 +274,30 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: Path,
         assert said[-1].startswith(
             f"would scale {KEY.name} in {KEY.namespace} from 2 to 0, with the annotation"
         )
+
+
+async def test_a_dry_run_after_setup_says_that_nothing_would_be_changed(cluster: Path, project: Path) -> None:
+    said: list[str] = []
+    async with deployed(cluster, 1):
+        await setup(plain(project, cluster), lambda _line: None)
+        await setup(plain(project, cluster), said.append, dry_run=True)
+        await restore(project, lambda _line: None)
+    assert said == ["nothing would be changed"]
+
+
+async def test_of_two_at_once_in_one_project_one_is_refused(cluster: Path, project: Path) -> None:
+    async with deployed(cluster, 2) as client:
+        before, there = await state(client), files(project.parent)
+        both = (setup(plain(project, cluster), lambda _line: None) for _ in range(2))
+        done, refused = await asyncio.gather(*both, return_exceptions=True)
+        assert done is True
+        assert isinstance(refused, InvalidInput)
+        assert "another `kubewright local` is at work" in str(refused)
+        work = (restore(project, lambda _line: None) for _ in range(2))
+        first, second = await asyncio.gather(*work, return_exceptions=True)
+        assert first is None
+        assert isinstance(second, InvalidInput)
+        assert (await state(client), files(project.parent)) == (before, there)
 
 
 async def test_gardener_gives_kubeconfigs_of_a_day_at_most_and_restore_asks_anew(

@@ -2,7 +2,8 @@
 
 ``qemu-img create`` makes a file. ``qemu-system-x86_64`` says that it is QEMU, or runs until a signal: it writes
 a line to its console (what a guest says that waits for a seed, where its seed says to), answers on its QMP socket, makes its end of a bridge, and refuses what QEMU refuses of the
-tests' command lines.
+tests' command lines. In the folder of a VM a test puts ``says``, which it answers whatever it is asked, or ``hangs``,
+and it does not answer while that is there (``hung``: it was asked); beside the folders ``ends``: it ends once it was asked.
 """
 
 import fcntl
@@ -12,6 +13,7 @@ import re
 import socket
 import struct
 import sys
+import time
 from pathlib import Path
 
 CONSOLE, WAITS = "kubewright boots", "kubewright: waiting for a seed"
@@ -67,7 +69,16 @@ def serve(listener: socket.socket) -> None:
             try:
                 _say(stream, {"QMP": {"version": {}, "capabilities": []}})
                 for line in stream:
-                    _say(stream, {"return": answer(json.loads(line)["execute"])})
+                    while Path("hangs").exists():
+                        Path("hung").touch()
+                        time.sleep(0.01)
+                    if (says := Path("says")).exists():
+                        stream.write(says.read_bytes())
+                        stream.flush()
+                    else:
+                        _say(stream, {"return": answer(json.loads(line)["execute"])})
+                if Path("../ends").exists():
+                    return
             except OSError:
                 continue  # the client has left
 

@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import structlog
 from pycdlib import PyCdlib
 
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
 from kubewright.providers.qemu import qmp
 from kubewright.providers.qemu.driver import WOKEN
+from kubewright.providers.qemu.spec import parse_spec
+from kubewright.providers.qemu.warm import shape_of
 
 from .bench import SPEC, QemuBench, opened
 
@@ -204,6 +207,17 @@ async def test_one_that_was_moved_and_stands_still_goes_on_with_the_next_process
     assert not (folder / "stopped").exists()
 
 
+def test_a_new_kernel_is_another_shape(tmp_path: Path) -> None:
+    image, kernel = tmp_path / "image", tmp_path / "kernel"
+    spec = parse_spec({**SPEC, "kernel": "kernel"})
+    for each in (image, kernel):
+        each.write_bytes(b"one")
+    before = shape_of(spec, ["-kernel"], (image, kernel))
+    assert shape_of(spec, ["-kernel"], (image, kernel)) == before
+    kernel.write_bytes(b"another")
+    assert shape_of(spec, ["-kernel"], (image, kernel)) != before
+
+
 async def test_those_that_wait_are_removed_when_their_image_is_another_one(bench: WarmBench) -> None:
     await waiting(bench)
     (before,) = bench.warm
@@ -251,16 +265,143 @@ async def test_none_boots_to_wait_while_a_machine_boots(bench: WarmBench) -> Non
     await bench.until(lambda: bench.made.waiting == 1)
 
 
+async def test_a_machine_keeps_its_vm_though_the_round_that_saw_it_wait_is_not_at_its_end(
+    bench: WarmBench,
+) -> None:
+    await waiting(bench, 2)
+    hung, _ = bench.warm
+    (hung / "says").write_bytes(b"5\n")
+    await bench.restarted()
+    running = asyncio.create_task(bench.made.run(None))
+    try:
+        async with asyncio.timeout(SECONDS):
+            while bench.made.waiting != 1:
+                await bench.clock.sleep(0.01)
+            (hung / "hangs").touch()
+            while not (hung / "hung").exists():
+                await bench.clock.sleep(0.01)
+            made = await bench.made.create(bench.request())
+            (hung / "hangs").unlink()
+            rounds = bench.clock.rounds
+            while bench.clock.rounds < rounds + 2:
+                await bench.clock.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    assert made.last_known_state == WOKEN
+    (folder,) = bench.vm_folders
+    assert [each["status"] for each in await qmp.ask(folder / "qmp", "query-status")] == ["running"]
+    assert bench.warm == [hung]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"",
+        b"5\n",
+        b"[]\n",
+        b"null\n",
+        b'{"return": 5}\n',
+        b'{"return": {"status": 5}}\n',
+        b'{"error": "no"}\n',
+        b'{"error": null}\n',
+        b"\xff\n",
+        b"{\n",
+        b"[" * 100_000 + b"\n",
+        b"x" * 300_000,
+        b'{"event": "STOP"}\n' * 1_000 + b"5\n",
+    ],
+)
+async def test_qemus_nonsense_is_an_error_of_its_own(tmp_path: Path, says: bytes) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"QMP": {}}\n')
+        await reader.readline()
+        writer.write(b'{"return": {}}\n')
+        await reader.readline()
+        writer.write(says)
+        writer.close()
+
+    async with await asyncio.start_unix_server(speak, tmp_path / "qmp"):
+        with pytest.raises(qmp.QmpError):
+            await qmp.status(tmp_path / "qmp")
+
+
+async def test_a_vm_whose_qemu_talks_nonsense_makes_no_round_fail_and_is_replaced(bench: WarmBench) -> None:
+    await waiting(bench)
+    (before,) = bench.warm
+    (before / "says").write_bytes(b'{"return": 5}\n')
+    known = before / "vm.json"
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"made": 1.0}))
+    await bench.restarted()
+    await bench.until(lambda: not before.exists())
+    assert not before.exists()
+
+
+async def test_one_that_ends_before_it_waits_is_not_booted_again_and_again(bench: WarmBench) -> None:
+    await waiting(bench, 1)
+    (bench.folder / "qemu" / "warm" / "ends").touch()
+    bench.ask_for(1, cpus=2)
+    await bench.restarted()
+    made: set[Path] = set()
+    await bench.until(lambda: made.update(bench.warm) or bench.clock.rounds > 60)
+    assert len(made) == 2  # the one of another shape, which was there, and one try
+
+
+async def test_entries_that_say_the_same_are_added_up(bench: WarmBench) -> None:
+    entry = {"count": 1, "providerSpec": SPEC}
+    tagged = {"count": 1, "providerSpec": {**SPEC, "tags": {"vm": {"a": "b"}}}}
+    (bench.folder / "warm.yaml").write_text(json.dumps([entry, tagged]))
+    await bench.restarted()
+    await bench.until(lambda: bench.made.waiting == 2)
+
+
+async def test_those_that_wait_stay_while_their_image_is_not_there_for_a_moment(bench: WarmBench) -> None:
+    await waiting(bench)
+    before = bench.warm
+    (bench.images / "tiny").rename(bench.images / "aside")
+    running = asyncio.create_task(bench.made.run(None))
+    rounds = bench.clock.rounds
+    async with asyncio.timeout(SECONDS):
+        while bench.clock.rounds < rounds + 3:
+            await bench.clock.sleep(0.01)
+    running.cancel()
+    await asyncio.wait([running])
+    (bench.images / "aside").rename(bench.images / "tiny")
+    assert bench.still() == before
+    assert (await bench.made.create(bench.request())).last_known_state == WOKEN
+
+
+async def test_what_is_wrong_is_logged_once_and_not_each_round(bench: WarmBench) -> None:
+    broken = [{"count": 1, "providerSpec": {**SPEC, "image": each}} for each in ("one", "two")]
+    (bench.folder / "warm.yaml").write_text(json.dumps(broken))
+    await bench.restarted()
+    with structlog.testing.capture_logs() as said:
+        await bench.until(lambda: bench.clock.rounds > 3)
+    assert len([each for each in said if "no VM waits" in each["event"]]) == 2
+
+
+async def test_a_woken_vm_that_is_found_standing_still_goes_on_in_a_later_round(bench: WarmBench) -> None:
+    """QEMU may not answer in the moment in which the next process finds it."""
+    await waiting(bench)
+    await bench.made.create(bench.request())
+    (folder,) = bench.vm_folders
+    await qmp.ask(folder / "qmp", "stop")
+    bench.clock.rests.clear()
+    await bench.tended()
+    assert not (folder / "stopped").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("- count: 0\n  providerSpec: {image: tiny}", "count"),
         ("- providerSpec: {image: tiny}", "count"),
-        ("- count: 1\n  providerSpec: {imag: tiny}", "imag"),
+        ("- count: 1\n  providerSpec: {imag: tiny}", "providerSpec: .*imag"),
         ("- count: 1\n  providerSpec: {image: tiny, memory: 1}", "memory"),
         ("- count: 1\n  class: tiny", "class"),
         ("count: 1", "array"),
         ("[", "line"),
+        (f"# {'x' * 2**20}", "more than 1024 KiB"),
         ("[{count: 30, providerSpec: {image: a}}, {count: 30, providerSpec: {image: b}}]", "more than 50"),
     ],
 )
@@ -268,8 +409,9 @@ def test_a_file_that_says_what_cannot_be_is_refused_at_the_start(
     tmp_path: Path, content: str, says: str
 ) -> None:
     (tmp_path / "warm.yaml").write_text(content)
-    with pytest.raises(InvalidInput, match=rf"driver qemu: warm: .*warm\.yaml: .*{says}"):
+    with pytest.raises(InvalidInput, match=rf"driver qemu: warm: .*warm\.yaml: .*{says}") as error:
         QemuBench(tmp_path, "", warm=str(tmp_path / "warm.yaml"))
+    assert "machine codes error" not in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:

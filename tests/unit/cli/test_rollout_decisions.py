@@ -219,6 +219,10 @@ def test_what_would_roll_is_told_only_where_a_class_says_so() -> None:
     assert would_roll(deployment(), "large", {"status": {"conditions": [said]}}) == [
         "class large: its type differs. A class of another name would roll 3 machines"
     ]
+    (line,) = would_roll(deployment(excessReplicas=2), "large", {"status": {"conditions": [said]}})
+    assert line.endswith("would roll 5 machines"), "those that are kept free roll, too"
+    (line,) = would_roll(deployment(replicas=1), "large", {"status": {"conditions": [said]}})
+    assert line.endswith("would roll 1 machine")
     assert would_roll(deployment(), "large", {"status": {"conditions": [{**said, "status": "True"}]}}) == []
     assert would_roll(deployment(), "large", {}) == []
     assert class_name({"spec": {}}) == ""

@@ -5,13 +5,16 @@ Theory.      ``setup`` gets both kubeconfigs, looks at the Deployment and at the
              until the manager's pods are gone. ``restore`` goes the other way, and needs the control cluster
              once more: where Gardener gave the kubeconfig, which may have expired, it asks for a new one that
              is kept in memory.
-Invariants.  The record is written before each change, in one piece, and removed last.
+Invariants.  The record is written before each change, in one piece, and removed last. One process at a time
+             works in a project: it holds a lock on the folder, but not while it only waits for pods to end.
 Called by    ``switches``.
 """
 
 import asyncio
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,37 +85,41 @@ async def taken_over(
     """As ``set_up``, with settled options and a clock."""
     if wanted.skipped:
         say(wanted.skipped)
-    recorded = _recorded(options.here)
     shown = replace(options, expiry=garden.SHORTEST) if dry_run else options
-    clusters = await _clusters(shown, wanted, clock)
-    if recorded is not None and not plan.same_place(recorded, clusters.record):
-        raise InvalidInput(
-            f"this folder is set up for {plan.told(recorded)}; `kubewright local restore` first"
-        )
-    client = _client(clusters.control, clock)
-    try:
-        now = await _deployment(client, clusters.record)
-        files = plan.contents(wanted, options, clusters.control, clusters.target)
-        record = _next(recorded, clusters.record, files, now)
-        if dry_run:
-            _say_setup(record, files, now, clusters, say)
-            return True
-        _write_record(options.here, record)
-        _write_files(record, files, say)
-        if clusters.until:
-            say(f"the kubeconfigs are good until {clusters.until}")
-        if now is None:
-            return True
-        await _scale_down(client, options.here, record, say)
+    async with AsyncExitStack() as closed:
+        with _alone(options.here):
+            recorded = _recorded(options.here)
+            clusters = await _clusters(shown, wanted, clock)
+            if recorded is not None and not plan.same_place(recorded, clusters.record):
+                told = plan.told(recorded)
+                raise InvalidInput(f"this folder is set up for {told}; `kubewright local restore` first")
+            client = _client(clusters.control, clock)
+            closed.push_async_callback(client.close)
+            now = await _deployment(client, clusters.record)
+            files = plan.contents(wanted, options, clusters.control, clusters.target)
+            record = _next(recorded, clusters.record, files, now)
+            if dry_run:
+                _say_setup(record, files, now, say)
+                return True
+            _write_record(options.here, record)
+            _write_files(record, files, say)
+            if clusters.until:
+                say(f"the kubeconfigs are good until {clusters.until}")
+            if now is None:
+                return True
+            await _scale_down(client, options.here, record, say)
         return await _gone(client, record, seconds, clock, say)
-    finally:
-        await client.close()
 
 
 async def restored(
     here: Path, clock: Clock, say: Say, *, with_deployment: bool, dry_run: bool = False
 ) -> None:
     """As ``give_back``, with a clock."""
+    with _alone(here):
+        await _restored(here, clock, say, with_deployment=with_deployment, dry_run=dry_run)
+
+
+async def _restored(here: Path, clock: Clock, say: Say, *, with_deployment: bool, dry_run: bool) -> None:
     record = _recorded(here)
     if record is None:
         say(f"nothing to restore: setup has left no {plan.RECORD} in {here}")
@@ -284,6 +291,30 @@ def _client(kubeconfig: bytes, clock: Clock) -> Client:
 # ---------------------------------------------------------------- files
 
 
+@contextmanager
+def _alone(here: Path) -> Iterator[None]:
+    """Hold the folder of a project: two at once would each take what the other wrote for what was found.
+
+    Raises:
+        InvalidInput: another one holds it.
+    """
+    try:
+        folder = os.open(here, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {here}: {error.strerror or error}") from None
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InvalidInput(
+                    f"another `kubewright local` is at work in {here}; try again when it has ended"
+                ) from None
+        yield
+    finally:
+        os.close(folder)
+
+
 def _next(recorded: Record | None, place: Record, files: dict[Path, bytes], now: Deployment | None) -> Record:
     """The record before the next change: what an earlier one has found, and what is found now."""
     known = {each.path: each for each in recorded.files} if recorded else {}
@@ -326,17 +357,15 @@ def _due(record: Record, files: dict[Path, bytes]) -> list[tuple[Path, bytes, bo
     return found
 
 
-def _say_setup(
-    record: Record, files: dict[Path, bytes], now: Deployment | None, clusters: Clusters, say: Say
-) -> None:
-    for path, _, may in _due(record, files):
+def _say_setup(record: Record, files: dict[Path, bytes], now: Deployment | None, say: Say) -> None:
+    due, patch = _due(record, files), plan.taken(now) if now is not None else {}
+    for path, _, may in due:
         say(f"would write {path}" if may else f"would leave {path}: it was changed since setup")
-    if now is not None and (patch := plan.taken(now)):
+    if now is not None and patch:
         marks = f", with the annotation {plan.IGNORED_BY_WATCHDOG}" if "metadata" in patch else ""
-        say(
-            f"would scale {clusters.record.deployment} in {clusters.record.namespace} "
-            f"from {now.spec.replicas} to 0{marks}"
-        )
+        say(f"would scale {record.deployment} in {record.namespace} from {now.spec.replicas} to 0{marks}")
+    if not due and not patch:
+        say("nothing would be changed")
 
 
 def _recorded(here: Path) -> Record | None:

@@ -18,7 +18,7 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.machine.names import CLASS_APPLIED
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.counts import in_excess
+from kubewright.cli.counts import in_excess, part
 from kubewright.cli.rollout.apis import Api, JsonObject
 
 RESTARTED_ANNOTATION = "kubewright.dev/restarted-at"
@@ -110,7 +110,7 @@ def progress(deployment: JsonObject) -> Progress:
     meta, spec, status = (deployment.get(part, {}) for part in ("metadata", "spec", "status"))
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return Progress("its controller has not seen the last change yet")
-    wanted = spec.get("replicas", 1) + in_excess(deployment)
+    wanted = _wanted(deployment)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     updated, existing, available = (status.get(name, 0) for name in counts)
     for each in status.get("conditions", ()):
@@ -123,7 +123,7 @@ def progress(deployment: JsonObject) -> Progress:
         return Progress(f"old machines that are still there: {existing - updated}{held}")
     if available < updated:
         return Progress(f"{available} of {updated} machines are available{held}")
-    return Progress(f"rolled out: {updated} machines", done=True)
+    return Progress(f"rolled out: {_machines(updated)}", done=True)
 
 
 def table(revisions: Sequence[Revision]) -> list[str]:
@@ -195,7 +195,14 @@ def would_roll(deployment: JsonObject, name: str, machine_class: JsonObject) -> 
     told: JsonObject = next((each for each in conditions if each.get("type") == CLASS_APPLIED), {})
     if told.get("status") != "False":
         return []
-    replicas = deployment["spec"].get("replicas", 0)
-    return [
-        f"class {name}: {told.get('message', '')}. A class of another name would roll {replicas} machines"
-    ]
+    count = _machines(_wanted(deployment))
+    return [f"class {name}: {told.get('message', '')}. A class of another name would roll {count}"]
+
+
+def _wanted(deployment: JsonObject) -> int:
+    """How many machines it is to have, those that are kept free included."""
+    return int(part(deployment, "spec").get("replicas", 1)) + in_excess(deployment)
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine" if count == 1 else f"{count} machines"

@@ -312,12 +312,12 @@ class QemuDriver:
         """What a VM that waits has to be to do for this class."""
         host, _ = await self._machine.host_for(spec)
         image = await self._images.of(spec)
-        boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
-        argv = command.argv(spec, host, Guest("", command.WARM, "", waits=True), boot)
+        boot = [self._images.named(each) for each in (spec.kernel, spec.initrd) if each]
+        argv = command.argv(spec, host, Guest("", command.WARM, "", waits=True), [*map(str, boot)])
         try:
-            return await asyncio.to_thread(shape_of, spec, argv, image.path)
+            return await asyncio.to_thread(shape_of, spec, argv, (image.path, *boot))
         except OSError as error:
-            raise DriverError.of(Code.FailedPrecondition, f"{image.path}: {error.strerror}") from None
+            raise DriverError.of(Code.FailedPrecondition, f"{error.filename}: {error.strerror}") from None
 
     async def _make_warm(self, spec: QemuSpec, shape: str) -> Running:
         """One more VM that is to wait."""

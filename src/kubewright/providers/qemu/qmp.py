@@ -25,6 +25,18 @@ class QmpError(Exception):
     """QEMU does not answer, or says no; the text says which."""
 
 
+async def status(path: Path) -> str:
+    """What QEMU says that its VM does (``RunState``), such as ``running``.
+
+    Raises:
+        QmpError: as ``ask``, or it says no such thing.
+    """
+    (said,) = await ask(path, "query-status")
+    if isinstance(said, dict) and isinstance(found := said.get("status"), str):
+        return found
+    raise QmpError("what QEMU says of its VM is no state of one")
+
+
 async def answers(path: Path) -> bool:
     """Whether QEMU greets: then all devices of the VM were made."""
     try:
@@ -45,7 +57,7 @@ async def ask(path: Path, *commands: str) -> list[Any]:
             return await _exchange(path, commands)
     except TimeoutError:
         raise QmpError(f"QEMU has not answered for {ANSWER_SECONDS:g} s") from None
-    except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise QmpError(f"QEMU does not answer: {error}") from None
 
 
@@ -60,7 +72,7 @@ async def _exchange(path: Path, commands: tuple[str, ...]) -> list[Any]:
     try:
         json.loads(await reader.readline() or "null")["QMP"]  # the greeting
         return [await _answer(reader, writer, each) for each in ("qmp_capabilities", *commands)][1:]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise QmpError("what listens there is no QEMU") from None
     finally:
         writer.close()

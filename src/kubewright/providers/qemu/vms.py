@@ -45,7 +45,7 @@ from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.host import said_by
 from kubewright.providers.qemu.images import Image, backing_of
-from kubewright.providers.qemu.qmp import QmpError, answers, ask
+from kubewright.providers.qemu.qmp import QmpError, answers, ask, status
 from kubewright.providers.qemu.spec import LEAST_FREE, MIB, SCHEME, QemuSpec
 
 RECORD, LOCK, GOING = "vm.json", "lock", ".going-"
@@ -273,15 +273,19 @@ class Vms:
             with suppress(OSError):
                 await asyncio.to_thread(record.rotate_output, running.folder)
             with suppress(QmpError):
-                await self._go_on(running, STOPPED)
+                await self._go_on(running)
 
-    async def _go_on(self, running: Running, *stopped: str) -> None:
-        path = running.folder / command.QMP
-        if (await ask(path, "query-status"))[0].get("status") not in stopped:
+    async def _go_on(self, running: Running) -> None:
+        """Let it go on where it is stopped: for want of room, or since the process ended that woke it."""
+        path, vm = running.folder / command.QMP, running.vm
+        found = await status(path)
+        if found == STILL and vm.woken:
+            await ask(path, "cont")
+        if found != STOPPED:
             return
         room = shutil.disk_usage(self.root).free >= LEAST_FREE // 2
         why = "goes on" if room else "waits for room on the disk"
-        log.warning("a VM could not write", vm=running.vm.id, machine=running.vm.name, why=why)
+        log.warning("a VM could not write", vm=vm.id, machine=vm.name, why=why)
         if room:
             await ask(path, "cont")
 
@@ -351,7 +355,7 @@ class Vms:
             self._watch(running)
             await self._join_again(running)
             with suppress(QmpError):
-                await self._go_on(running, STOPPED, *((STILL,) if running.vm.woken else ()))
+                await self._go_on(running)
         elif was_off and self._lasting:
             async with self._starts:
                 await self._switch_on(running)

@@ -21,6 +21,7 @@ Called by    ``driver``.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,11 +32,12 @@ from msgspec import Meta, structs
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.driver.answers import console_end
 from kubewright.driver.errors import DriverError
 from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.command import Guest
-from kubewright.providers.qemu.qmp import QmpError, ask
+from kubewright.providers.qemu.qmp import QmpError, ask, status
 from kubewright.providers.qemu.spec import QemuSpec, Tags, parse_spec
 from kubewright.providers.qemu.vms import RECORD, STILL, Running, Vm, Vms, seed
 from kubewright.wire import goyaml
@@ -48,6 +50,8 @@ AGAIN_SECONDS = 600.0
 """After so long a class is tried again whose VM did not come to wait, or could not be made."""
 MOST = 50
 """VMs in all, that a file may ask for."""
+FILE_BYTES = 1024 * 1024
+"""The largest such file."""
 
 log = structlog.get_logger(__name__)
 
@@ -72,12 +76,17 @@ def read_file(path: str) -> tuple[Kept, ...]:
     if not path:
         return ()
     try:
-        found = msgspec.convert(goyaml.loads(Path(path).read_bytes()), tuple[Kept, ...])
+        with Path(path).open("rb") as file:
+            content = file.read(FILE_BYTES + 1)
+        if len(content) > FILE_BYTES:
+            raise InvalidInput(f"more than {FILE_BYTES // 1024} KiB")
+        found = msgspec.convert(goyaml.loads(content) or (), tuple[Kept, ...])
         for each in found:
             if not each.spec.image:
                 raise InvalidInput("an image is needed")
     except (OSError, ValueError, msgspec.ValidationError, DriverError, InvalidInput) as error:
-        raise InvalidInput(f"driver qemu: warm: {path}: {error}") from None
+        said = error.message if isinstance(error, DriverError) else getattr(error, "strerror", None) or error
+        raise InvalidInput(f"driver qemu: warm: {path}: {said}") from None
     if sum(each.count for each in found) > MOST:
         raise InvalidInput(f"driver qemu: warm: {path}: more than {MOST} VMs")
     return found
@@ -88,10 +97,12 @@ def bare(spec: QemuSpec) -> QemuSpec:
     return structs.replace(spec, tags=Tags())
 
 
-def shape_of(spec: QemuSpec, argv: Sequence[str], image: Path) -> str:
-    """All that a VM that waits is: one of the same shape does for a machine. ``argv``: for any one guest."""
-    state = image.stat()
-    about = (msgspec.json.encode(bare(spec)).decode(), *argv, str(image), str(state.st_mtime_ns))
+def shape_of(spec: QemuSpec, argv: Sequence[str], files: Sequence[Path]) -> str:
+    """All that a VM that waits is: one of the same shape does for a machine. ``argv``: for any one guest;
+    ``files``: what it boots from, of which a new state makes another VM."""
+    states = [(each, each.stat()) for each in files]
+    told = (f"{each} {state.st_size} {state.st_mtime_ns}" for each, state in states)
+    about = (msgspec.json.encode(bare(spec)).decode(), *argv, *told)
     return hashlib.sha256("\0".join(about).encode()).hexdigest()[:32]
 
 
@@ -114,7 +125,11 @@ class Pool:
     """The ids of those that stand still."""
     _failed: dict[str, float] = field(default_factory=dict)
     """From when on a shape is tried again whose last VM failed."""
-    _told: str = ""
+    _shapes: dict[int, str] = field(default_factory=dict)
+    """The last that was known of each entry."""
+    _told: frozenset[str] = frozenset()
+    _telling: set[str] = field(default_factory=set)
+    """What was told in the last round, and in this one."""
 
     @property
     def memory(self) -> int:
@@ -149,59 +164,86 @@ class Pool:
 
     async def tend(self) -> None:
         """One round: away with those that are of no use, to sleep with those that wait, and one more."""
+        self._told, self._telling = frozenset(self._telling), set()
         wanted = await self._wanted()
-        left = {shape: each.count for shape, each in wanted.items()}
-        for running in list(self.vms.all.values()):
+        left = {shape: count for shape, (count, _) in wanted.items()}
+        for running in sorted(self.vms.all.values(), key=self._rank):
+            if not self._has(running):
+                continue  # a machine took it while this round went on
             shape = running.vm.class_name
-            left[shape] = left.get(shape, 0) - 1
+            left[shape] = left.get(shape, 0) - _usable(running)
             if left[shape] < 0 or not _usable(running):
                 await self._remove(running)
             elif running.vm.id not in self._still:
                 await self._look(running)
         now = self.clock.monotonic()
         for shape, count in left.items():
-            if count > 0 and now >= self._failed.get(shape, 0.0) and self.room(wanted[shape].spec):
-                await self._one_more(shape, wanted[shape])
+            if count > 0 and now >= self._failed.get(shape, 0.0) and self.room(wanted[shape][1]):
+                await self._one_more(shape, wanted[shape][1])
                 return
 
     async def close(self) -> None:
         await self.vms.close()
 
-    async def _wanted(self) -> dict[str, Kept]:
-        found = {}
-        for each in self.kept:
+    def _has(self, running: Running) -> bool:
+        return self.vms.all.get(running.vm.id) is running
+
+    def _rank(self, running: Running) -> bool:
+        """Those that stand still come first, so that others go where there are too many."""
+        return running.vm.id not in self._still
+
+    async def _wanted(self) -> dict[str, tuple[int, QemuSpec]]:
+        """How many of each shape there are to be. Where an entry's is not known at the moment, its last
+        one counts: what has booted is not removed because a file cannot be read for once."""
+        found: dict[str, tuple[int, QemuSpec]] = {}
+        for number, each in enumerate(self.kept):
             try:
-                found[await self.shape(each.spec)] = each
+                self._shapes[number] = await self.shape(each.spec)
             except (DriverError, OSError) as error:
                 self._tell(str(error))
+            if (shape := self._shapes.get(number)) is not None:
+                found[shape] = (found.get(shape, (0, each.spec))[0] + each.count, each.spec)
         return found
 
-    async def _one_more(self, shape: str, kept: Kept) -> None:
+    async def _one_more(self, shape: str, spec: QemuSpec) -> None:
         try:
-            made = await self.make(kept.spec, shape)
-            log.info("a VM boots that is to wait for a machine", vm=made.vm.id, image=kept.spec.image)
+            made = await self.make(spec, shape)
+            log.info("a VM boots that is to wait for a machine", vm=made.vm.id, image=spec.image)
         except (DriverError, OSError) as error:
-            self._failed[shape] = self.clock.monotonic() + AGAIN_SECONDS
-            self._tell(str(error))
+            self._give_up_for_now(shape, str(error))
 
     async def _look(self, running: Running) -> None:
         """Let it stand still, once its guest waits."""
         path, vm = running.folder / command.QMP, running.vm
+        why = "its image may not know how"
         try:
-            if (await ask(path, "query-status"))[0].get("status") == STILL:
-                self._still.add(vm.id)
-            elif SAID in await asyncio.to_thread(record.last_lines, running.folder):
+            waits = await status(path) == STILL
+            if not waits and SAID in await asyncio.to_thread(record.last_lines, running.folder):
                 await ask(path, "stop")
-                self._still.add(vm.id)
+                waits = True
                 log.info("a VM waits for a machine", vm=vm.id)
-            elif self.clock.now().timestamp() > vm.made + COME_SECONDS:
-                self._failed[vm.class_name] = self.clock.monotonic() + AGAIN_SECONDS
-                self._tell(f"{vm.id} has not come to wait in {COME_SECONDS:g} s: its image may not know how")
-                await self._remove(running)
+            if waits and self._has(running):
+                self._still.add(vm.id)
+            if waits:
+                return
+            with suppress(OSError):
+                await asyncio.to_thread(record.rotate_output, running.folder)
         except QmpError as error:
-            self._tell(f"{vm.id}: {error}")
+            why = str(error)
+            self._tell(f"{vm.id}: {why}")
+        if self._has(running) and self.clock.now().timestamp() > vm.made + COME_SECONDS:
+            self._give_up_for_now(vm.class_name, f"{vm.id} has not come to wait in {COME_SECONDS:g} s: {why}")
+            await self._remove(running)
+
+    def _give_up_for_now(self, shape: str, why: str) -> None:
+        self._failed[shape] = self.clock.monotonic() + AGAIN_SECONDS
+        self._tell(why)
 
     async def _remove(self, running: Running) -> None:
+        if running.ended and running.handle is not None and running.vm.id not in self._still:
+            said = console_end("\n".join(record.last_lines(running.folder)))
+            why = f"{running.vm.id} has ended before it came to wait: {running.ended}"
+            self._give_up_for_now(running.vm.class_name, f"{why} {' '.join(said.split())[-500:]}".rstrip())
         self._still.discard(running.vm.id)
         try:
             await self.vms.remove(running)
@@ -209,10 +251,10 @@ class Pool:
             self._tell(f"{running.vm.id} cannot be removed: {error.message}")
 
     def _tell(self, why: str) -> None:
-        """Once: the same thing is found each second."""
-        if why != self._told:
+        """Once: the same things are found each second."""
+        if why not in self._told | self._telling:
             log.warning("no VM waits for a machine, or fewer than there should be", why=why)
-        self._told = why
+        self._telling.add(why)
 
 
 def _usable(running: Running) -> bool:
