@@ -87,7 +87,6 @@ class Assembly:
     ) -> None:
         drivers = {**(others or {}), **({} if driver is None else {options.driver: driver})}
         self.driver_of = partial(reached, drivers, options.driver)
-        on_call = DriverMetrics(metrics.registry).of
         self.controllers: list[ControllerInfo] = [
             *chosen(options),
             *(each for one in beside for each in one.controllers),
@@ -96,7 +95,7 @@ class Assembly:
         self._filter = options.watch_filter
         self._shard = options.shard
         self.metrics = metrics
-        self._worlds = (*worlds(options, drivers, on_call, hosts, connect), *beside)
+        self._worlds = (*worlds(options, drivers, DriverMetrics(metrics.registry).of, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Runnable] = [self.recorder.run]

@@ -129,7 +129,7 @@ class Reserves:
                 refused = in_full(error)
                 break
         if found.metadata.deleting and not refused:
-            return Result.later(delays.REFUSED if refused else plan.wake)
+            return Result.later(plan.wake)
         await self._report(replace(seen, refused=refused), plan)
         return Result.later(delays.REFUSED if refused else plan.wake)
 
