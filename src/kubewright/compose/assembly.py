@@ -95,15 +95,15 @@ class Assembly:
         self._filter = options.watch_filter
         self._shard = options.shard
         self.metrics = metrics
-        self._worlds = (*worlds(options, drivers, DriverMetrics(metrics.registry).of, hosts, connect), *beside)
+        calls = DriverMetrics(metrics.registry)
+        self._worlds = (*worlds(options, drivers, calls.of, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Runnable] = [self.recorder.run]
         self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
-        if options.machine.joins:
-            for cloud in drivers.values():
-                self.services += _own_loops(cloud, self._target.caches)
+        for cloud in drivers.values() if options.machine.joins else ():
+            self.services += _own_loops(cloud, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
         admits = self._admits(WATCH_FILTER_LABEL)
