@@ -93,8 +93,7 @@ class Assembly:
             *(each for one in beside for each in one.controllers),
         ]
         self.clock = control.clock
-        self._filter = options.watch_filter
-        self._shard = options.shard
+        self._filter, self._shard = options.watch_filter, options.shard
         self.metrics = metrics
         self._worlds = (*worlds(options, drivers, on_call, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
