@@ -92,8 +92,7 @@ class Assembly:
             *(each for one in beside for each in one.controllers),
         ]
         self.clock = control.clock
-        self._filter = options.watch_filter
-        self._shard = options.shard
+        self._filter, self._shard = options.watch_filter, options.shard
         self.metrics = metrics
         calls = DriverMetrics(metrics.registry)
         self._worlds = (*worlds(options, drivers, calls.of, hosts, connect), *beside)

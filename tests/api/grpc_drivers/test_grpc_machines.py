@@ -180,7 +180,15 @@ async def test_a_driver_that_is_killed_and_a_manager_that_begins_again_leave_eac
             assert {each.name: each.spec.provider_id for each in again} == ids
             assert len(set(ids.values())) == 5
             await embedded.client.patch(MACHINE_DEPLOYMENT, Key("default", "blue"), {"spec": {"replicas": 1}})
-            await seen(embedded, all_running(1))
+            await seen(
+                embedded, lambda found: any(each.metadata.deleting for each in found) or len(found) < 5
+            )
+            await killed(driver)
+            driver = await driver_process(folder, cloud)
+            (left,) = await seen(embedded, all_running(1))
+            assert [each.spec.provider_id for each in await embedded.client.list(NODE)] == [
+                left.spec.provider_id
+            ]
     finally:
         await killed(driver)
 

@@ -11,6 +11,7 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.grpc.client.provider import DataProvider, Provider, ProviderOffer
 from kubewright.providers.grpc.client.serving import serve_stream
 from kubewright.providers.grpc.messages import (
+    Content,
     Deleted,
     DriverSide,
     Failure,
@@ -18,6 +19,7 @@ from kubewright.providers.grpc.messages import (
     MachineClassMeta,
     MCMside,
     Registration,
+    SecretMeta,
     decode,
     encode,
 )
@@ -129,3 +131,24 @@ async def test_an_error_in_an_operation_of_a_later_version_is_answered_without_a
     assert decode(DriverSide, said) == DriverSide(7, "of later", None)
     ours.cut()
     await asyncio.wait([serving])
+
+
+async def test_what_has_a_revision_is_asked_once_and_what_has_none_each_time() -> None:
+    """A manager of 2018 may always say 0: what is kept by that would be old for ever."""
+    asked: list[tuple[str, int]] = []
+
+    async def fetch(method: str, data: bytes) -> bytes:
+        meta = decode(MachineClassMeta if method == "GetMachineClass" else SecretMeta, data)
+        asked.append((method, meta.revision))
+        return encode(Content(f"{method} number {len(asked)}"))
+
+    data = DataProvider(fetch)
+    for revision in (0, 7):
+        for _ in range(2):
+            await data.machine_class(MachineClassMeta("small", revision))
+            await data.secret(SecretMeta("keys", "ns", revision))
+    assert asked == [("GetMachineClass", 0), ("GetSecret", 0)] * 2 + [
+        ("GetMachineClass", 7),
+        ("GetSecret", 7),
+    ]
+    assert await data.secret(SecretMeta("keys", "ns", 7)) == "GetSecret number 6"

@@ -93,12 +93,13 @@ async def test_no_driver_is_let_in_that_no_class_would_reach(
 async def test_a_driver_under_the_name_of_one_that_runs_in_the_manager_is_refused_and_that_is_told() -> None:
     manager = Manager(beside=["sim"])
     with capture_logs() as told:
-        await dialled(manager, Registration("sim", *KIND))
+        for _ in range(3):
+            await dialled(manager, Registration("sim", *KIND))
         await dialled(manager, Registration("elsewhere", *KIND))
-    assert [each.why for each in manager.refusals] == [Why.TAKEN]
+    assert [each.why for each in manager.refusals] == [Why.TAKEN] * 3
     assert "driver 'sim' runs in the manager itself" in manager.refusals[0].message
     warnings = [(each["event"], each["reason"]) for each in told if each["log_level"] == "warning"]
-    assert warnings == [("a driver is not let in", manager.refusals[0].message)]
+    assert warnings == [("a driver is not let in", manager.refusals[0].message)], "it dials again and again"
     assert (
         manager.driver.provider_of(class_request("small", provider="elsewhere").machine_class) == "elsewhere"
     )

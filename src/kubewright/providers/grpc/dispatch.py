@@ -60,6 +60,8 @@ MOST_DRIVERS = 100
 """Drivers at a time; far below the calls that gRPC takes, so that there is room for what they fetch."""
 NODES = 20_000
 """Node names that are kept."""
+TELL_SECONDS = 300.0
+"""From one line about a refusal to the next with the same reason."""
 MARGIN = 5.0
 """Seconds by which we give up before the guard does, to say why."""
 
@@ -92,6 +94,8 @@ class GrpcDriver:
         self._clock = settings.clock
         self._beside = settings.beside
         self._connections: dict[Key, Connection] = {}
+        self._told: dict[str, float] = {}
+        """When which refusal was logged."""
         self._nodes: dict[str, str] = {}
         """Node names by provider id, as creations said them: lists of 2018 have none."""
         self.contents = Contents()
@@ -114,7 +118,7 @@ class GrpcDriver:
         try:
             connection = await registered(stream, self._clock, self._accept)
         except Refused as refused:
-            log.warning("a driver is not let in", reason=refused.message, peer=peer)
+            self._tell(refused.message, peer)
             raise
         key = _key(connection.registration)
         self._connections[key] = connection
@@ -128,6 +132,14 @@ class GrpcDriver:
             if self._connections.get(key) is connection:
                 del self._connections[key]
             log.info("a driver is gone", driver=connection.name, kind=key[0])
+
+    def _tell(self, reason: str, peer: str) -> None:
+        """Log why a driver is refused, which dials again every few seconds; the same reason not so often."""
+        now = self._clock.monotonic()
+        self._told = {each: at for each, at in self._told.items() if now - at < TELL_SECONDS}
+        if reason not in self._told and len(self._told) < MOST_DRIVERS:
+            self._told[reason] = now
+            log.warning("a driver is not let in", reason=reason, peer=peer)
 
     def _accept(self, given: Registration) -> None:
         resource, mine = MACHINE_CLASS.resource, _key(given)

@@ -8,6 +8,7 @@ Theory.      API server, cloud, kubelets and managers run in one event loop whos
 
 Where        ``loop``, ``clock``               time, order, chance; processes that can be killed
              ``network``, ``cloud``, ``stale_lists``   connections between processes
+             ``dialled``                       drivers in other processes, over streams that are cut
              ``journal``                       every change, at the moment it happens; the trace
              ``world``, ``api_servers``, ``managers``  the parts
              ``schedule``, ``injector``, ``incidents``, ``outages``   faults
