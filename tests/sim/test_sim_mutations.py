@@ -7,7 +7,7 @@ bug; ``SIM=all`` begins at 0.
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -180,7 +180,9 @@ def _moved_ones_are_too_many(patch: Patch) -> None:
 def _as_many_as_are_asked_for(patch: Patch) -> None:
     """The newest machines are kept free, however many there are for workload."""
 
-    def newest(living: Sequence[MachineMember], _replicas: int, wanted: int) -> frozenset[str]:
+    def newest(
+        living: Sequence[MachineMember], _replicas: int, wanted: int, _spared: Collection[str]
+    ) -> frozenset[str]:
         return frozenset(member.uid for member in sorted(living, key=age, reverse=True)[:wanted])
 
     patch.setattr(excess_decide, "kept_free", newest)

@@ -218,6 +218,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "driver",
         "vm",
         "local",
+        "class",
     ]
     assert not any(line.endswith("...") for line in commands)
 
