@@ -11,11 +11,12 @@ Called by    ``machines.world``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.kinds import Kind, Undecodable, dynamic
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
@@ -132,6 +133,8 @@ class Migration:
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
     ) -> Trouble | None:
         """All steps that are left for one class; what stands in the way, or None when all are done."""
+        if problem := self._caches.classes.problem(key):
+            return Trouble(f'{KIND} "{key.name}" is unreadable: {problem}')
         kind, old = dynamic(resource), None
         with MayBeGone(key.name):
             old = await self._client.get(kind, key)
@@ -163,7 +166,8 @@ class Migration:
     async def _follow(
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
     ) -> None:
-        """Change the kind in deployments, sets and machines, in this order."""
+        """Change the kind in deployments, sets and machines, in this order. A deployment that cannot be read
+        changes no set either, so those need not wait for it."""
         owners = {
             owner.name: owner.uid
             for each in sets
@@ -171,7 +175,7 @@ class Migration:
             and owner.kind == MACHINE_DEPLOYMENT.resource.kind
         }
         for name, uid in sorted(owners.items()):
-            with MayBeGone(name):
+            with MayBeGone(name), suppress(Undecodable):
                 found = await self._client.get(MACHINE_DEPLOYMENT, Key(key.namespace, name))
                 refers = self._refers(found.spec.template.spec.machine_class, resource, key)
                 if found.metadata.uid == uid and refers:
