@@ -326,3 +326,17 @@ async def test_a_deployment_that_cannot_be_read_holds_up_no_set_and_no_machine_o
             after = await here.world.look()
             assert after.uids == before.uids
             assert {each.spec.machine_class.kind for each in after.machines} == {"MachineClass"}
+
+
+async def test_a_driver_that_says_unimplemented_is_not_asked_again_until_something_changes() -> None:
+    async with old_times() as here:
+        driver = Moody(here.cloud)
+        driver.failures = (DriverError.of(Code.Unimplemented, "not for these"),)
+        async with here.process(driver):
+            await make_machine(here, "alone")
+            await here.clock.sleep(600)
+            [machine] = (await here.world.look()).machines
+            assert machine.spec.machine_class.kind == KIND
+            assert "not for these" in machine.status.last_operation.description
+            await make_machine(here, "another")
+            await here.world.settled(2, "ancient", seconds=60)
