@@ -77,7 +77,7 @@ class Migration:
         """
         sets = self._caches.sets.by(INDEX, str(key))
         machines = self._caches.machines.by(INDEX, str(key))
-        references = map(_reference, [*sets, *machines])
+        references = [*map(_reference, sets), *map(_reference, machines)]
         kinds = {found.kind: found for each in references if (found := self._old.of(each)) is not None}
         self._old.forget(key, kinds)
         result = Result.done()
