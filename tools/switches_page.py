@@ -31,6 +31,16 @@ DIFFERENT = """
 Four defaults differ: `--namespace` is every namespace instead of `default`; the switches of Leases leave more
 time, since each renewal is a write; VMs without machines are looked for each 30 minutes instead of 15; and
 `--concurrent-syncs` is 100, since no worker waits for a cloud or a drain.
+
+With `--machine-retry-all-errors=false` a call that failed with an error whose "Auto Retry" is N in MCM's
+tables waits for a change: of the `spec` of the machine, of anything but the metadata of its MachineClass, or
+of anything in a Secret of that. Where the cloud was mended, such as by a higher quota, none of these has
+changed. Annotate the Secret then, and all machines of its classes are tried again at once; or restart the
+process. A single machine is tried again after a change of its `spec`, such as another `creationTimeout`:
+
+```console
+$ kubectl annotate secret my-secret retried="$(date)" --overwrite
+```
 """
 
 

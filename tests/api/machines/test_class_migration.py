@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.api.machines.test_unreadable_objects import loosen, spoil
 
 from kubewright.api.core import CRD, EVENT
 from kubewright.api.kinds import dynamic
@@ -294,3 +295,48 @@ async def test_a_machine_whose_old_class_is_not_there_says_so_and_can_be_deleted
         assert "FailedMigration" in {each.reason for each in await here.world.client.list(EVENT, "")}
         await here.world.unmake("alone")
         await here.world.settled(0)
+
+
+async def test_a_machine_class_that_cannot_be_read_is_told_and_followed_once_it_can() -> None:
+    async with old_times() as here, here.process():
+        await loosen(here.world, MACHINE_CLASS)
+        body = manifests.machine_class("ancient", here.world.namespace, pace=0.1)
+        body["metadata"]["annotations"] = {names.MIGRATED_FROM_ANNOTATION: KIND}
+        plain = dynamic(MACHINE_CLASS.resource)
+        await here.world.client.create(plain, {**body, "credentialsSecretRef": 5})
+        await make_machine(here, "alone")
+        await here.world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it waits")
+        [told] = [each for each in await here.world.events("alone") if each.reason == "FailedMigration"]
+        assert (
+            'MachineClass "ancient" is unreadable: cannot read MachineClass: credentialsSecretRef'
+            in told.message
+        )
+        await here.world.client.patch(plain, here.world.key("ancient"), {"credentialsSecretRef": None})
+        await here.world.settled(1, "ancient", seconds=30)
+
+
+async def test_a_deployment_that_cannot_be_read_holds_up_no_set_and_no_machine_of_it() -> None:
+    async with old_times() as here:
+        before = await as_mcm_left_it(here)
+        await loosen(here.world, MACHINE_DEPLOYMENT)
+        await spoil(here.world, MACHINE_DEPLOYMENT, "workers", {"minReadySeconds": "soon"})
+        async with here.process():
+            await until_migrated(here)
+            await here.clock.sleep(5)
+            after = await here.world.look()
+            assert after.uids == before.uids
+            assert {each.spec.machine_class.kind for each in after.machines} == {"MachineClass"}
+
+
+async def test_a_driver_that_says_unimplemented_is_not_asked_again_until_something_changes() -> None:
+    async with old_times() as here:
+        driver = Moody(here.cloud)
+        driver.failures = (DriverError.of(Code.Unimplemented, "not for these"),)
+        async with here.process(driver):
+            await make_machine(here, "alone")
+            await here.clock.sleep(600)
+            [machine] = (await here.world.look()).machines
+            assert machine.spec.machine_class.kind == KIND
+            assert "not for these" in machine.status.last_operation.description
+            await make_machine(here, "another")
+            await here.world.settled(2, "ancient", seconds=60)

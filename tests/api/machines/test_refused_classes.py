@@ -253,3 +253,20 @@ async def test_where_the_table_of_codes_rules_a_creation_over_quota_waits_for_a_
         mended = {"providerSpec": {"faults": None}}
         await world.client.patch(MACHINE_CLASS, world.key("full"), mended)
         await world.settled(1, seconds=20)
+
+
+async def test_where_the_table_of_codes_rules_a_mark_on_the_secret_has_a_creation_tried_again() -> None:
+    options = short_timeouts(creation_timeout=86400)
+    options = replace(options, machine=replace(options.machine, retry_all_errors=False))
+    async with embedded_world(options) as world:
+        full = [{"operation": "create", "code": "ResourceExhausted", "message": "no more", "times": 1}]
+        body = manifests.machine_class("full", world.namespace, pace=0.1, more={"faults": full})
+        await world.client.create(MACHINE_CLASS, body)
+        await world.make("m1", "full")
+        await world.clock.sleep(30)
+        mark = {"metadata": {"annotations": {"retried": "now"}}}
+        await world.client.patch(MACHINE_CLASS, world.key("full"), mark)
+        await world.clock.sleep(30)
+        assert not world.cloud.vms
+        await world.client.patch(SECRET, world.key(manifests.SECRET_NAME), mark)
+        await world.settled(1, seconds=20)

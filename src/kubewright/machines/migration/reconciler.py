@@ -11,11 +11,12 @@ Called by    ``machines.world``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.kinds import Kind, Undecodable, dynamic
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
@@ -29,7 +30,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.driver.contract import OldClass
-from kubewright.driver.errors import DriverError
+from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
@@ -37,6 +38,7 @@ from kubewright.kube.patches import onto
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.migration.old_classes import KIND, Follow, Make, Trouble, decide, migrated
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import only, spec_or_existence
 from kubewright.runtime.passes import failed, idle
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
@@ -63,8 +65,8 @@ class Migration:
         self._wake = wake
         old = shared.caches.old_classes
         self._old = old
-        shared.caches.machines.index(INDEX, lambda m: _names(old.of(m.spec.machine_class), _key(m)))
-        shared.caches.sets.index(INDEX, lambda s: _names(old.of(_class_of(s)), _key(s)))
+        shared.caches.machines.index(INDEX, lambda m: _names(old.of(_reference(m)), _key(m)))
+        shared.caches.sets.index(INDEX, lambda s: _names(old.of(_reference(s)), _key(s)))
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over all classes of this name that are referred to.
@@ -75,7 +77,7 @@ class Migration:
         """
         sets = self._caches.sets.by(INDEX, str(key))
         machines = self._caches.machines.by(INDEX, str(key))
-        references = [*map(_class_of, sets), *(each.spec.machine_class for each in machines)]
+        references = [*map(_reference, sets), *map(_reference, machines)]
         kinds = {found.kind: found for each in references if (found := self._old.of(each)) is not None}
         self._old.forget(key, kinds)
         result = Result.done()
@@ -86,8 +88,8 @@ class Migration:
                 await self._told(
                     resource,
                     key,
-                    [each for each in sets if _class_of(each).kind == kind],
-                    [each for each in machines if each.spec.machine_class.kind == kind],
+                    [each for each in sets if _reference(each).kind == kind],
+                    [each for each in machines if _reference(each).kind == kind],
                 )
             )
         return result
@@ -102,6 +104,9 @@ class Migration:
             trouble = Trouble(f'{resource.kind} "{key.name}" is not migrated: {error}')
             if isinstance(error, DriverError) or is_refusal(error):
                 self._tell(resource, key, sets, machines, trouble)
+            if isinstance(error, DriverError) and error.code is Code.Unimplemented:
+                failed(trouble.text)
+                return Result.done()
             if not (error.refuses if isinstance(error, DriverError) else is_refusal(error)):
                 raise
         else:
@@ -132,6 +137,8 @@ class Migration:
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
     ) -> Trouble | None:
         """All steps that are left for one class; what stands in the way, or None when all are done."""
+        if problem := self._caches.classes.problem(key):
+            return Trouble(f'{KIND} "{key.name}" is unreadable: {problem}')
         kind, old = dynamic(resource), None
         with MayBeGone(key.name):
             old = await self._client.get(kind, key)
@@ -163,7 +170,8 @@ class Migration:
     async def _follow(
         self, resource: Resource, key: Key, sets: Sequence[MachineSet], machines: Sequence[Machine]
     ) -> None:
-        """Change the kind in deployments, sets and machines, in this order."""
+        """Change the kind in deployments, sets and machines, in this order. A deployment that cannot be read
+        changes no set either, so those need not wait for it."""
         owners = {
             owner.name: owner.uid
             for each in sets
@@ -171,7 +179,7 @@ class Migration:
             and owner.kind == MACHINE_DEPLOYMENT.resource.kind
         }
         for name, uid in sorted(owners.items()):
-            with MayBeGone(name):
+            with MayBeGone(name), suppress(Undecodable):
                 found = await self._client.get(MACHINE_DEPLOYMENT, Key(key.namespace, name))
                 refers = self._refers(found.spec.template.spec.machine_class, resource, key)
                 if found.metadata.uid == uid and refers:
@@ -197,8 +205,9 @@ _IN_TEMPLATE: dict[str, Any] = {"spec": {"template": _IN_MACHINE}}
 
 
 def wire(shared: Shared, driver: RoutedDriver, wake: Callable[[Key, str], None]) -> Controller:
-    """The controller, listening to what refers to old classes and to MachineClasses of their names. Without a
-    driver that migrates, it has nothing to do. ``wake``: as ``Migration``."""
+    """The controller, listening to what refers to old classes and to MachineClasses of their names, but not
+    to statuses: a driver that said no would say it again. Without a driver that migrates, it has nothing to
+    do. ``wake``: as ``Migration``."""
     migration, caches = Migration(shared, driver, wake), shared.caches
     controller = Controller(
         "classmigration", migration, shared.clock, workers=2, metrics=shared.metrics, timeout=600.0
@@ -206,37 +215,28 @@ def wire(shared: Shared, driver: RoutedDriver, wake: Callable[[Key, str], None])
     if not caches.old_classes:
         return controller
 
-    def of_machine(change: Change[Machine]) -> Iterable[Key]:
-        found = change.after()
-        return () if found is None else _keys(caches.old_classes.of(found.spec.machine_class), _key(found))
-
-    def of_set(change: Change[MachineSet]) -> Iterable[Key]:
-        found = change.after()
-        return () if found is None else _keys(caches.old_classes.of(_class_of(found)), _key(found))
+    def keys(change: Change[Machine] | Change[MachineSet]) -> Iterable[Key]:
+        found = [each for each in (change.before(), change.after()) if each is not None]
+        return dict.fromkeys(_key(each) for each in found if caches.old_classes.of(_reference(each)))
 
     def of_class(change: Change[MachineClass]) -> Iterable[Key]:
         referring = (cache.count_by(INDEX, str(change.key)) for cache in (caches.machines, caches.sets))
         return (change.key,) if any(referring) else ()
 
     return (
-        controller.watches(caches.machines, of_machine)
-        .watches(caches.sets, of_set)
+        controller.watches(caches.machines, only(spec_or_existence, keys))
+        .watches(caches.sets, only(spec_or_existence, keys))
         .watches(caches.classes, of_class)
     )
 
 
-def _class_of(found: MachineSet) -> ClassSpec:
-    return found.spec.template.spec.machine_class
+def _reference(found: Machine | MachineSet) -> ClassSpec:
+    return (found if isinstance(found, Machine) else found.spec.template).spec.machine_class
 
 
 def _key(found: Machine | MachineSet) -> Key:
     """Where the class is."""
-    reference = found.spec.machine_class if isinstance(found, Machine) else _class_of(found)
-    return Key(found.metadata.namespace, reference.name)
-
-
-def _keys(resource: Resource | None, key: Key) -> tuple[Key, ...]:
-    return () if resource is None else (key,)
+    return Key(found.metadata.namespace, _reference(found).name)
 
 
 def _names(resource: Resource | None, key: Key) -> tuple[str, ...]:

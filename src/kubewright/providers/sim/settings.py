@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from kubewright.base.errors import InvalidInput
+from kubewright.driver.answers import plainly
 
 SYNC_SECONDS = 600.0
 """How long kubelets wait for the first lists of nodes and pods before they give up."""
@@ -63,4 +64,4 @@ def kubelet_settings(options: Mapping[str, str]) -> KubeletSettings:
     try:
         return msgspec.convert(dict(options), KubeletSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"driver sim: {error}") from None
+        raise InvalidInput(f"driver sim: {plainly(str(error))}") from None
