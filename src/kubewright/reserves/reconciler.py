@@ -2,7 +2,8 @@
 
 Theory.      The reserve is in the control cluster, its pool and its placeholders in the target cluster, which
              may be the same. Nodes are watched, and a change of one wakes the reserves only if it changes
-             what a pool is: a heartbeat wakes none.
+             what a pool is: a heartbeat wakes none. A look reads all nodes, so among many of them a change
+             waits for others.
 Invariants.  No PUT. Writes onto what exists name the uid and the version that were seen, deletions the uid.
              A refused write is a condition, and the pass is tried again after a pause.
 Called by    ``runtime.controller``; wired by ``world``.
@@ -48,7 +49,7 @@ from kubewright.reserves.decide import (
     status_of,
 )
 from kubewright.reserves.placeholders import name_of
-from kubewright.reserves.sizing import pool_of
+from kubewright.reserves.sizing import gathering, pool_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
@@ -128,9 +129,8 @@ class Reserves:
                     raise
                 refused = in_full(error)
                 break
-        if found.metadata.deleting and not refused:
-            return Result.later(plan.wake)
-        await self._report(replace(seen, refused=refused), plan)
+        if refused or not found.metadata.deleting:
+            await self._report(replace(seen, refused=refused), plan)
         return Result.later(delays.REFUSED if refused else plan.wake)
 
     def look(self, found: CapacityReserve) -> Seen:
@@ -205,7 +205,11 @@ def wire(environment: Environment, settings: ReserveSettings) -> Controller:
         return caches.found.keys_by(BY_NAME, change.key.name.rpartition(".")[0])
 
     controller.watches(caches.found, only(lambda change: not status_alone(change)))
-    controller.watches(caches.nodes, of_node)
+
+    def gathered(_change: Change[Node]) -> float:
+        return gathering(*(sum(1 for _ in each.headers()) for each in (caches.nodes, caches.found)))
+
+    controller.watches(caches.nodes, of_node, gather=gathered)
     controller.watches(caches.deployments, of_deployment)
     return controller.watches(caches.classes, of_class)
 

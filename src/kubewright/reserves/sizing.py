@@ -9,7 +9,7 @@ Theory.      A percentage is one of what the Ready nodes of the pool offer, plac
              node that is not Ready for a minute, or is replaced in a rollout, moves no placeholder.
 Invariants.  Numbers are rounded up where they promise room, and down where they limit it. A node that is
              cordoned, deleted or about to be removed by an autoscaler is no part of the pool.
-Called by    ``decide``; ``pool_of`` by ``reconciler``.
+Called by    ``decide``; ``pool_of`` and ``gathering`` by ``reconciler``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,22 @@ from kubewright.api.core import NODE_READY, Node, Taint
 
 WINDOW = timedelta(minutes=5)
 """How long fewer placeholders must be enough before there are fewer."""
+LOOK = 2e-5
+"""How many seconds of a core a look takes for each node, about."""
+FREE, SPARSE, LONGEST = 0.002, 20, 30.0
+"""Looks that take less than ``FREE`` seconds come at once; others take one of ``SPARSE`` seconds, as long as
+they wait no longer than ``LONGEST``."""
 REPELLING = ("NoSchedule", "NoExecute")
 LEAVING = "ToBeDeletedByClusterAutoscaler"
 """cluster-autoscaler's taint on a node that it removes: it goes, also where placeholders tolerate that."""
 
 Amounts = Mapping[str, Decimal]
+
+
+def gathering(nodes: int, reserves: int) -> float:
+    """For how many seconds a change of a node waits for others, since each reserve looks at all of them."""
+    cost = nodes * reserves * LOOK
+    return 0.0 if cost <= FREE else min(cost * SPARSE, LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,12 @@ async def furnish(world, **nodes):
     """Nodes of so many cpus, and a class above 0."""
     await world.create(CLASSES, HIGH, value=10)
     for name, cpu in nodes.items():
-        room = {"cpu": cpu, "pods": "10"}
-        await world.create(NODES, name, status={"capacity": room, "allocatable": room})
+        await furnish_node(world, name, cpu)
+
+
+async def furnish_node(world, name, cpu="1"):
+    room = {"cpu": cpu, "pods": "10"}
+    await world.create(NODES, name, status={"capacity": room, "allocatable": room})
 
 
 async def pod(world, name, cpu="1", **spec):
@@ -130,3 +134,32 @@ async def test_room_that_is_needed_no_more_is_given_to_another(world):
         assert await bound(world, "new") == "b"
         assert await bound(world, "rival") == "a"
         assert await leaving(world) == {"low"}
+
+
+async def test_a_promise_ends_with_its_node(world):
+    await furnish(world, a="1")
+    await pod(world, "low", nodeName="a")
+    async with world.controlled(SCHEDULES):
+        await pod(world, "new", priorityClassName=HIGH)
+        await promised(world, "new", "a")
+        await world.eventually(lambda: leaving(world))
+        await world.delete(NODES, "a")
+        await promised(world, "new", None)
+        await furnish_node(world, "b")
+        assert await bound(world, "new") == "b"
+
+
+async def test_a_victim_that_does_not_end_costs_no_other_and_keeps_no_pod_from_a_free_node(world):
+    await furnish(world, a="1", b="1")
+    for name in ("a", "b"):
+        await pod(world, f"low-{name}", nodeName=name)
+    async with world.controlled(SCHEDULES):
+        await pod(world, "new", priorityClassName=HIGH)
+        await world.eventually(lambda: leaving(world))
+        await furnish_node(world, "c", cpu="500m")  # it is tried again, and does not fit
+        await pod(world, "small", "500m")
+        assert await bound(world, "small") == "c"
+        assert len(await leaving(world)) == 1
+        await furnish_node(world, "d")
+        assert await bound(world, "new") == "d"
+        assert len(await leaving(world)) == 1

@@ -234,3 +234,35 @@ def test_a_node_is_ready_as_its_condition_says(status, ready):
     assert node_facts(node) == NodeFacts(
         "n", ready, cordoned=True, labels={"a": "b"}, taints=(FULL,), allocatable={"cpu": 1.5, "odd": 0.0}
     )
+
+
+def asks(cpu, **more):
+    return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+SIDECAR = {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        pytest.param({"containers": [asks("1"), asks("2")]}, 3, id="containers are added"),
+        pytest.param({"containers": [asks("1")], "initContainers": [asks("2"), asks("3")]}, 3, id="the largest"),
+        pytest.param({"containers": [asks("1")], "initContainers": [asks("2", **SIDECAR)]}, 3, id="a sidecar stays"),
+        pytest.param(
+            {"containers": [asks("1")], "initContainers": [asks("1", **SIDECAR), asks("3")]}, 4,
+            id="an init container runs beside the sidecar before it",
+        ),
+        pytest.param(
+            {"containers": [asks("1")], "initContainers": [asks("3"), asks("1", **SIDECAR)]}, 3,
+            id="and ends before the one after it",
+        ),
+        pytest.param(
+            {"containers": [asks("1")], "resources": {"requests": {"cpu": "5", "example.com/gpu": "1"}}}, 5,
+            id="what the whole Pod asks for counts instead",
+        ),
+        pytest.param({"containers": [asks("1")], "overhead": {"cpu": "250m"}}, 1.25, id="its overhead is added"),
+    ],
+)  # fmt: skip
+def test_what_a_pod_requests_is_what_its_kubelet_will_count(spec, cpu):
+    assert requests_of(pod(**spec)) == {"cpu": cpu, PODS: 1.0}

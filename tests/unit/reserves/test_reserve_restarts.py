@@ -14,6 +14,7 @@ from kubewright.api.core import NODE
 from kubewright.reserves.reconciler import wire
 from kubewright.testing.passes import at_rest, working
 from kubewright.wire.errors import Unavailable
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
 KINDS = {each.resource.kind: each for each in (CAPACITY_RESERVE, NODE, DEPLOYMENT, PRIORITY_CLASS)}
@@ -106,3 +107,17 @@ async def test_whatever_write_is_the_last_one_of_a_process_the_next_comes_to_the
         died = await ran(before, number, last=last)
         after = await ran(died.objects)
         assert essence(after.objects) == essence(calm.objects), number
+
+
+@pytest.mark.parametrize(("nodes", "seen"), [(3, 2), (150, 150)])
+async def test_among_many_nodes_a_change_of_one_waits_for_others(nodes, seen):
+    """The time of this shelf stands still, so what waits has no pass."""
+    shelf = Planes()
+    controller = wire(shelf.environment, SETTINGS)
+    await shelf.holds(a_reserve(generation=1), *(a_node(f"n{each}") for each in range(nodes)))
+    async with working(controller):
+        await at_rest(controller, shelf.clock)
+        await shelf.change(NODE, Key("", "n1"), {"spec": {"unschedulable": True}})
+        await at_rest(controller, shelf.clock)
+    (found,) = (body for body in shelf.objects.values() if body["kind"] == "CapacityReserve")
+    assert found["status"]["nodes"] == seen

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, MOST, CapacityReserveSpec, Reason
 from kubewright.api.core import NODE, Node
-from kubewright.reserves.sizing import WINDOW, Pace, Pool, belongs, fits, paced, pool_of, wanted
+from kubewright.reserves.sizing import WINDOW, Pace, Pool, belongs, fits, gathering, paced, pool_of, wanted
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -164,6 +164,14 @@ def test_a_clock_that_was_wrong_holds_placeholders_no_longer_than_a_right_one():
 
 def test_what_a_user_changes_counts_at_once():
     assert paced(1, Pace(9, 4, T0), T0, at_once=True) == Pace(1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reserves", "seconds"),
+    [(3, 1, 0.0), (100, 1, 0.0), (1000, 1, 0.4), (5000, 3, 6.0), (5000, 99, 30.0)],
+)
+def test_the_more_a_look_costs_the_longer_a_change_of_a_node_waits_for_others(nodes, reserves, seconds):
+    assert gathering(nodes, reserves) == pytest.approx(seconds)
 
 
 def test_a_node_that_flaps_moves_no_placeholder():

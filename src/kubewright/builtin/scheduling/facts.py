@@ -28,6 +28,8 @@ DISRUPTED, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
 """The condition of a Pod that has to make room, and its reason."""
 
 PODS = "pods"
+OF_PODS, HUGE_PAGES = ("cpu", "memory"), "hugepages-"
+"""What may be requested for a whole Pod."""
 FINISHED = ("Succeeded", "Failed")
 NEVER_READY = ("False", "Unknown")
 
@@ -59,6 +61,12 @@ class _Resources(_Part, frozen=True):
 
 class _Container(_Part, frozen=True):
     resources: _Resources = _Resources()
+    restart_policy: str = ""
+
+    @property
+    def stays(self) -> bool:
+        """Whether an init container runs beside the containers, as a sidecar does."""
+        return self.restart_policy == "Always"
 
 
 class _Spec(_Part, frozen=True):
@@ -72,6 +80,8 @@ class _Spec(_Part, frozen=True):
     affinity: Json = None
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
+    resources: _Resources = _Resources()
+    overhead: Mapping[str, Quantity] = member(default_factory=dict)
 
 
 class _Condition(_Part, frozen=True):
@@ -125,15 +135,39 @@ Amounts = Mapping[str, float]
 
 
 def requests_of(pod: PodSlice) -> Amounts:
-    """What a Pod requests: the sum of its containers, or its largest init container; and one Pod."""
+    """What a Pod requests, as a kubelet counts it, too: the sum of its containers and sidecars, or the most
+    that is in use while it begins; instead, what it says for the whole Pod; its overhead; and one Pod."""
+    spec = pod.spec
     total: dict[str, float] = {}
-    for container in pod.spec.containers:
-        for name, quantity in container.resources.requests.items():
-            total[name] = total.get(name, 0.0) + amount(quantity)
-    for container in pod.spec.init_containers:
-        for name, quantity in container.resources.requests.items():
-            total[name] = max(total.get(name, 0.0), amount(quantity))
+    for container in spec.containers:
+        _add(total, container.resources.requests)
+    if spec.init_containers:
+        _begin(total, spec.init_containers)
+    for name, quantity in spec.resources.requests.items():
+        if name in OF_PODS or name.startswith(HUGE_PAGES):
+            total[name] = amount(quantity)
+    _add(total, spec.overhead)
     return {**total, PODS: 1.0}
+
+
+def _begin(total: dict[str, float], init_containers: Sequence[_Container]) -> None:
+    """Count init containers: each runs beside the sidecars that began before it, and ends."""
+    sidecars: dict[str, float] = {}
+    most: dict[str, float] = {}
+    for container in init_containers:
+        now = sidecars if container.stays else dict(sidecars)
+        _add(now, container.resources.requests)
+        if container.stays:
+            _add(total, container.resources.requests)
+        for name, number in now.items():
+            most[name] = max(most.get(name, 0.0), number)
+    for name, number in most.items():
+        total[name] = max(total.get(name, 0.0), number)
+
+
+def _add(total: dict[str, float], quantities: Mapping[str, Quantity]) -> None:
+    for name, quantity in quantities.items():
+        total[name] = total.get(name, 0.0) + amount(quantity)
 
 
 def amount(quantity: str | int) -> float:
