@@ -201,8 +201,8 @@ class Update:
 
 
 def update_of(wanted: Mapping[str, Any], last: Mapping[str, Any] | None, fields: Sequence[str]) -> Update:
-    """What the update of a providerSpec is about. As with the controllers, the driver is told the fixed fields
-    of what was applied last: by others it could look for the VM in another place."""
+    """What the update of a providerSpec is about. As with the controllers, the driver is told fixed fields as
+    they were applied last: by others it could look for the VM in another place."""
     if last is None:
         return Update(wanted, tuple(fields), None, ())
     paths = hot.differences(last, wanted)
