@@ -498,6 +498,18 @@ def test_a_vm_is_updated_by_what_the_class_says_now_and_said_before(
     assert json.loads(made)["changed"]["tags"]["disk"] == {"new": "1"}
 
 
+def test_an_update_tells_the_driver_nothing_that_only_another_vm_can_have(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = CLASS["providerSpec"]
+    write("before.json", spec)
+    assert vm("create", "m1") == 0
+    write("class.yaml", {**CLASS, "providerSpec": {**spec, "sourceDestCheck": False, "bootSeconds": "soon"}})
+    capsys.readouterr()
+    assert vm("update", "m1", "--last-applied", "before.json") == 0
+    assert capsys.readouterr().out == "updated VM of machine m1: sourceDestCheck\n"
+
+
 def test_an_update_without_a_vm_or_of_a_file_that_is_none_says_so(
     write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

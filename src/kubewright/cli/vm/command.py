@@ -156,7 +156,8 @@ def update(asked: Asked, last: Mapping[str, Any] | None, *, dry_run: bool = Fals
             await _found(driver, clock, asked)
             return found
         patience = _patience(asked, During.COMPLETING)
-        await answered(lambda state: driver.update(asked.machine(state), last), clock, patience)
+        aimed = replace(asked, request=requests.aimed(asked.request, found.goal))
+        await answered(lambda state: driver.update(aimed.machine(state), last), clock, patience)
         return found
 
     left = "" if dry_run else "its VM may be updated in part; the same command again ends it"

@@ -11,7 +11,7 @@ Called by    ``command``, ``app``, ``managevm``, ``files``.
 import base64
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -177,9 +177,11 @@ def summary(request: MachineRequest, driver: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update is about: the ``hot`` fields of the driver, the paths that are ``changed`` in them since
-    the last one (None: not known), and those that differ and are ``fixed``."""
+    """What an update is about: what the VM is to be (``goal``), the ``hot`` fields of the driver, the paths
+    that are ``changed`` in them since the last one (None: not known), and those that differ and are
+    ``fixed``."""
 
+    goal: Mapping[str, Any]
     hot: tuple[str, ...]
     changed: tuple[str, ...] | None
     fixed: tuple[str, ...]
@@ -199,12 +201,19 @@ class Update:
 
 
 def update_of(wanted: Mapping[str, Any], last: Mapping[str, Any] | None, fields: Sequence[str]) -> Update:
-    """What the update of a providerSpec is about."""
+    """What the update of a providerSpec is about. As with the controllers, the driver is told fixed fields as
+    they were applied last: by others it could look for the VM in another place."""
     if last is None:
-        return Update(tuple(fields), None, ())
+        return Update(wanted, tuple(fields), None, ())
     paths = hot.differences(last, wanted)
     fixed = hot.fixed(paths, fields)
-    return Update(tuple(fields), tuple(each for each in paths if each not in fixed), fixed)
+    goal = hot.merged(last, wanted, fields) if fixed else wanted
+    return Update(goal, tuple(fields), tuple(each for each in paths if each not in fixed), fixed)
+
+
+def aimed(request: ClassRequest, goal: Mapping[str, Any]) -> ClassRequest:
+    """The same for a class that says this."""
+    return replace(request, machine_class=structs.replace(request.machine_class, provider_spec=goal))
 
 
 def shown(vm: Instance) -> dict[str, Any]:

@@ -32,16 +32,10 @@ from kubewright.driver.contract import (
     VolumeSpec,
 )
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
-from kubewright.driver.hot import three_way
-from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation.loop import Process
 
 T = TypeVar("T")
 
-TAG_SECONDS = 0.05
-"""Between two tags of a VM that are changed."""
 LEG_SECONDS = (0.001, 0.02)
 HANG_SECONDS = 4.0
 """How long a call hangs before it does its work: less than ``MachineSettings.confirm_absent``."""
@@ -77,51 +71,6 @@ class OtherAccount:
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return ()
-
-
-class TaggingDriver(SimDriver):
-    """The simulated cloud's driver with one hot field, ``labels``, which is the tags of a VM here: one is
-    changed after the other, with time between them.
-
-    ``tags``   those of each VM, by provider id: they outlive every manager
-    ``fails``  so many updates still end after their first tag
-    """
-
-    def __init__(self, cloud: Cloud, kubelets: KubeletSettings | None = None) -> None:
-        super().__init__(cloud, kubelets)
-        self.tags: dict[str, dict[str, str]] = {}
-        self.fails = 0
-
-    async def create(self, request: MachineRequest) -> Instance:
-        made = await super().create(request)
-        self._of(made.provider_id, request)
-        return made
-
-    def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
-        return ["labels"]
-
-    async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
-        """One tag after the other (``contract.Updates``)."""
-        has, wanted = self._of(request.provider_id, request), labels_of(request.machine_class.provider_spec)
-        changes = three_way(None if last_applied is None else labels_of(last_applied), wanted, has)
-        for number, key in enumerate((*sorted(changes.put), *changes.remove)):
-            if number and self.fails:
-                self.fails -= 1
-                raise DriverError.of(Code.Unavailable, "only a part of the tags was changed")
-            await self.cloud.clock.sleep(TAG_SECONDS)
-            if key in changes.put:
-                has[key] = changes.put[key]
-            else:
-                has.pop(key, None)
-
-    def _of(self, provider_id: str, request: MachineRequest) -> dict[str, str]:
-        """The tags of a VM; one that was made behind the driver's back has those of its class."""
-        return self.tags.setdefault(provider_id, labels_of(request.machine_class.provider_spec))
-
-
-def labels_of(spec: Mapping[str, Any]) -> dict[str, str]:
-    """What a providerSpec says of that field."""
-    return dict(spec.get("labels") or {})
 
 
 class RemoteDriver:

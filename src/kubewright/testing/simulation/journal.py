@@ -278,6 +278,8 @@ def _change_of(before: Vm | None, vm: Vm) -> str:
         return "is leaving"
     if before.powered != vm.powered:
         return "has power" if vm.powered else "has lost its power"
+    if before.changed != vm.changed:
+        return "gets other tags"
     return "is initialized" if before.initialized != vm.initialized else "gets other faults"
 
 

@@ -148,10 +148,16 @@ STORIES: tuple[Story, ...] = (
     ),
     Story("spare-heal", spares.lose_one, spares.replaced(3, 1), before=spares.pool(2, 1)),
     Story(
-        "hot-update", hot_updates.change, hot_updates.applied(hot_updates.CHANGED), hot_updates.tagged_pool
+        "hot-update",
+        hot_updates.change,
+        hot_updates.applied(hot_updates.CHANGED),
+        before=hot_updates.tagged_pool(),
     ),
     Story(
-        "hot-update-and-back", hot_updates.change_and_revert, hot_updates.applied({}), hot_updates.tagged_pool
+        "hot-update-and-back",
+        hot_updates.change_and_revert,
+        hot_updates.applied({}),
+        before=hot_updates.tagged_pool(faults=[hot_updates.HALF_WAY]),
     ),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
