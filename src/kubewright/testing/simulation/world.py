@@ -95,13 +95,9 @@ class World:
         self.target = self._cluster("target") if plot.apart else self.control
         self.clusters = (self.control, self.target) if plot.apart else (self.control,)
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
-<<<<<<< HEAD
-        self.driver: SimDriver = TaggingDriver(self.cloud, kubelets)
+        self.driver = SimDriver(self.cloud, kubelets)
         self.between: Callable[[Driver, str], Driver] = lambda remote, _manager: remote
         """What a manager of this name has between itself and the connection to the cloud (``dialled``)."""
-=======
-        self.driver = SimDriver(self.cloud, kubelets)
->>>>>>> s-hot
         steady = self.clock("person")
         self.client = self._connect(self.control, self._person, steady)
         self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
