@@ -377,7 +377,8 @@ async def test_what_is_wrong_is_logged_once_and_not_each_round(bench: WarmBench)
     await bench.restarted()
     with structlog.testing.capture_logs() as said:
         await bench.until(lambda: bench.clock.rounds > 3)
-    assert len([each for each in said if "no VM waits" in each["event"]]) == 2
+    told = [each["why"] for each in said if "no VM waits" in each["event"]]
+    assert [each.split(" in ")[0] for each in told] == ["there is no image one", "there is no image two"]
 
 
 async def test_a_woken_vm_that_is_found_standing_still_goes_on_in_a_later_round(bench: WarmBench) -> None:

@@ -16,7 +16,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.cli import main
 from kubewright.cli.switches import Unusable
 from kubewright.cli.vm import requests
-from kubewright.cli.vm.files import read_class, read_secrets, read_volumes
+from kubewright.cli.vm.files import read_class, read_last_applied, read_secrets, read_volumes
 from kubewright.cli.vm.managevm import main as managevm
 from kubewright.driver.contract import ClassRequest, Instance, is_tagged
 from kubewright.testing.scenes import class_request
@@ -99,6 +99,16 @@ def test_a_file_that_is_no_class_is_refused_with_file_and_field_and_status_2(
     write("class.yaml", content)
     assert vm("create", "m1") == 2
     assert capsys.readouterr().err == f"kubewright: class.yaml: {says}\n"
+
+
+def test_a_class_and_its_secret_may_be_in_one_file(write: Callable[[str, Any], Path]) -> None:
+    both = write("both.yaml", f"{json.dumps(SECRET)}\n---\n{json.dumps(CLASS)}\n")
+    assert read_class(both, "default").metadata.name == "small"
+    assert [each.metadata.name for each in read_secrets([both], "default")] == ["cloud"]
+    assert read_last_applied(both) == CLASS["providerSpec"]
+    twice = write("twice.yaml", f"{json.dumps(CLASS)}\n---\n{json.dumps(CLASS)}\n")
+    with pytest.raises(Unusable, match="it has 2 objects, where one is wanted"):
+        read_class(twice, "default")
 
 
 BAD_SECRETS: list[tuple[str, Any, str]] = [

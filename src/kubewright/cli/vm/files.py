@@ -33,12 +33,13 @@ SECRET_FIELDS = frozenset(
 
 
 def read_class(path: Path, namespace: str) -> MachineClass:
-    """The MachineClass of a file; ``namespace``: where it is if the file does not say it.
+    """The MachineClass of a file, which may have other kinds beside it; ``namespace``: where it is if the
+    file does not say it.
 
     Raises:
         Unusable: the file cannot be read, or has something else.
     """
-    tree = _only_object(path)
+    tree = _only_object(path, MACHINE_CLASS.resource.kind)
     if tree.get("kind") in OLD_KINDS:
         raise Unusable(
             f"{path}: kind: {tree['kind']} is a kind of former versions; write a MachineClass, with the name "
@@ -57,14 +58,14 @@ def read_last_applied(path: Path) -> Mapping[str, Any]:
     Raises:
         Unusable: as ``read_class``.
     """
-    tree = _only_object(path)
+    tree = _only_object(path, MACHINE_CLASS.resource.kind)
     if "kind" in tree or "providerSpec" in tree:
         return read_class(path, "default").provider_spec
     return tree
 
 
 def read_secrets(paths: Iterable[Path], namespace: str) -> list[Secret]:
-    """The Secret of each file; ``namespace`` as for ``read_class``.
+    """The Secret of each file, as ``read_class``; ``namespace`` as for ``read_class``.
 
     Raises:
         Unusable: as ``read_class``.
@@ -94,7 +95,7 @@ def read_volumes(paths: Iterable[Path]) -> list[VolumeSpec]:
 
 
 def _secret(path: Path, namespace: str) -> Secret:
-    tree = _only_object(path)
+    tree = _only_object(path, SECRET.resource.kind)
     texts = tree.get("stringData") or {}
     if not isinstance(texts, dict):
         raise Unusable(f"{path}: stringData: it is no mapping from keys to texts")
@@ -126,12 +127,15 @@ def _placed(path: Path, meta: Any, namespace: str) -> Any:
     return structs.replace(meta, namespace=meta.namespace or namespace)
 
 
-def _only_object(path: Path) -> JsonObject:
-    """The object of a file that has one."""
+def _only_object(path: Path, kind: str = "") -> JsonObject:
+    """The object of a file that has one; of several the only one of this kind."""
     try:
         documents = [each for each in goyaml.load_all(_content(path), unique=True) if each is not None]
     except goyaml.Unreadable as error:
         raise Unusable(f"{path}: {error}") from None
+    if len(documents) > 1:
+        of_kind = [each for each in documents if kind and isinstance(each, dict) and each.get("kind") == kind]
+        documents = of_kind if len(of_kind) == 1 else documents
     if len(documents) != 1:
         raise Unusable(f"{path}: it has {len(documents) or 'no'} objects, where one is wanted")
     (found,) = documents

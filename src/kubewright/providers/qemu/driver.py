@@ -50,6 +50,7 @@ from kubewright.providers.qemu.vms import (
     Vm,
     Vms,
     Wanted,
+    in_words,
     may_be_of,
     new_id,
     provider_id,
@@ -302,7 +303,7 @@ class QemuDriver:
             vm = structs.replace(self._vm(request, spec, host, guest), argv=taken.vm.argv, woken=True)
             return await wake(taken, vm, guest, self._vms)
         except (DriverError, OSError) as error:
-            log.warning("a VM that waited is not woken", vm=taken.vm.id, why=str(error))
+            log.warning("a VM that waited is not woken", vm=taken.vm.id, why=in_words(error))
             await self._vms.remove(taken)
             return None
         finally:

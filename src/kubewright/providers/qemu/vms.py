@@ -380,7 +380,7 @@ class Vms:
                 await self._bridge.open()
                 await self._bridge.join(running.vm.id)
         except (OSError, DriverError) as error:
-            log.warning("a VM may not be on the bridge", vm=running.vm.id, why=str(error))
+            log.warning("a VM may not be on the bridge", vm=running.vm.id, why=in_words(error))
 
     async def _switch_on(self, running: Running) -> None:
         """After a reboot of the machine; a VM that cannot be switched on is off, and says why."""
@@ -392,7 +392,7 @@ class Vms:
         except (OSError, DriverError) as error:
             with suppress(DriverError):
                 await self._end(running)
-            said = error.message if isinstance(error, DriverError) else str(error)
+            said = in_words(error)
             running.ended = f"QEMU could not be started again after a reboot of this machine: {said}"
             log.warning("a VM is off", vm=running.vm.id, machine=running.vm.name, why=running.ended)
 
@@ -547,6 +547,11 @@ def _delete(folder: Path) -> None:
             folder.rename(going)
     if going.exists():
         shutil.rmtree(going)
+
+
+def in_words(error: DriverError | OSError) -> str:
+    """What an error says, for a log: without its code, which is for MCM."""
+    return error.message if isinstance(error, DriverError) else str(error)
 
 
 def qemu_failed(said: str) -> DriverError:

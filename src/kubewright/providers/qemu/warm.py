@@ -39,7 +39,7 @@ from kubewright.providers.qemu import command
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.qmp import QmpError, ask, status
 from kubewright.providers.qemu.spec import QemuSpec, Tags, parse_spec
-from kubewright.providers.qemu.vms import RECORD, STILL, Running, Vm, Vms, seed
+from kubewright.providers.qemu.vms import RECORD, STILL, Running, Vm, Vms, in_words, seed
 from kubewright.wire import goyaml
 
 SAID = "kubewright: waiting for a seed"
@@ -200,7 +200,7 @@ class Pool:
             try:
                 self._shapes[number] = await self.shape(each.spec)
             except (DriverError, OSError) as error:
-                self._tell(str(error))
+                self._tell(in_words(error))
             if (shape := self._shapes.get(number)) is not None:
                 found[shape] = (found.get(shape, (0, each.spec))[0] + each.count, each.spec)
         return found
@@ -210,7 +210,7 @@ class Pool:
             made = await self.make(spec, shape)
             log.info("a VM boots that is to wait for a machine", vm=made.vm.id, image=spec.image)
         except (DriverError, OSError) as error:
-            self._give_up_for_now(shape, str(error))
+            self._give_up_for_now(shape, in_words(error))
 
     async def _look(self, running: Running) -> None:
         """Let it stand still, once its guest waits."""
