@@ -25,8 +25,8 @@ $(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
 demo: $(READY)  ## the life of a few machines, live on this terminal in under a minute (ARGS=clusters: of a cluster)
 	@$(BIN)/kubewright demo $(ARGS)
 
-test: $(READY)  ## every test that needs no real Kubernetes, on all cores (ARGS=-n0: on one, for a debugger)
-	@$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
+test: $(READY)  ## every test that needs no real Kubernetes, on all cores (WORKERS=3: so many at a time; ARGS=-n0: for a debugger)
+	@$(BIN)/python -m pytest -n $(or $(WORKERS),logical) --dist worksteal $(ARGS)
 
 check: $(READY)  ## format, lint, types, floors, generated files: all but the tests
 	@status=0; for each in $(CHECKS); do $(BIN)/$${each//,/ } || { echo "check: $${each//,/ } failed"; status=1; }; done; exit $$status

@@ -9,7 +9,6 @@ from kubewright.providers.grpc.operations import (
     KEPT_SECONDS,
     LAST_ID,
     PLACE_SECONDS,
-    QUEUE,
     Kind,
     Operation,
     Operations,
@@ -201,8 +200,9 @@ def test_a_driver_that_does_not_answer_is_hung_after_a_while() -> None:
 
 
 def test_what_waits_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "QUEUE", 3)
     found = Operations()
-    for number in range(QUEUE):
+    for number in range(3):
         ask(found, Kind.CREATE, f"m{number}")
     with pytest.raises(QueueFull):
         ask(found, Kind.CREATE, "one-more")
