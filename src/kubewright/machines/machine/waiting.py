@@ -110,10 +110,8 @@ def _of_node(seen: Seen, name: str) -> Iterator[Awaited]:
 
 def _correction(seen: Seen) -> Awaited:
     """What is missing or wrong, so that the driver cannot be called."""
-    what = (
-        "a Secret of its class" if seen.secret_missing else "a class and a spec that the driver can be given"
-    )
-    return Awaited(what, f"mend this: {seen.problem}")
+    needed = "a class and Secrets" if seen.secret_missing else "a class and a spec"
+    return Awaited(f"{needed} that the driver can be given", f"mend this: {seen.problem}")
 
 
 def _forced() -> str:
