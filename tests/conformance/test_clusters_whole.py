@@ -159,7 +159,7 @@ async def test_the_command_makes_machines_of_the_classes_in_the_examples(tmp_pat
         api = await stack.enter_async_context(real_api(server))
         await install(api, list(crds()))
         program = await stack.enter_async_context(the_command(server.kubeconfig, tmp_path, "*"))
-        idle = "start with --controllers '*,clusters,bootstrap,infra,controlplanes'"
+        idle = "start with --controllers '*,clusters,bootstrap,infra,controlplanes,reserves'"
         assert idle in program.last_lines()
         kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", "default")
         await asyncio.to_thread(kubectl, "apply", *files)

@@ -19,13 +19,15 @@ WRITES = {
     "roll-and-scale": 55, "roll-back": 45, "recreate": 47, "pause-and-resume": 93, "relabel": 43,
     "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 54, "autoscaler": 13, "heal": 23, "vanish": 22, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
-    "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
+    "adopt": 11, "adopt-vm": 21, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "secret-goes-first": 40, "class-refused": 43, "class-refused-by-force": 15, "class-breaks": 31,
     "trigger-deletion": 17, "delete-against-budget": 17, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
     "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 27, "roll-under-budget": 72, "heal-in-turn": 56,
     "freeze": 78, "update": 98, "update-with-surge": 60, "update-fails": 79, "update-hangs": 77, "update-and-back": 94, "update-and-scale": 83,
+    "spare-scale": 19, "spare-grow": 21, "spare-shrink": 10, "spare-roll": 68, "spare-end": 58, "spare-heal": 25,
+    "hot-update": 4, "hot-update-and-back": 14,
     "create-without-nodes": 20, "roll-without-nodes": 28, "delete-without-nodes": 11,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
@@ -54,6 +56,8 @@ EVENTS = {
     "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
     "freeze": 18, "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,
     "class-refused": 14, "class-refused-by-force": 12, "class-breaks": 12,
+    "spare-scale": 3, "spare-grow": 5, "spare-shrink": 3, "spare-roll": 18, "spare-end": 15, "spare-heal": 6,
+    "hot-update": 0, "hot-update-and-back": 4,
     "create-without-nodes": 7, "roll-without-nodes": 12, "delete-without-nodes": 4,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
