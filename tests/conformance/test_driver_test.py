@@ -93,7 +93,7 @@ CASES = (
 
 def test_the_lines_of_the_page_test_the_simulated_cloud_of_up(tmp_path: Path) -> None:
     lines = [line.removeprefix("$ ") for block in blocks(PAGE, "console") for line in block.splitlines()]
-    tests = [line for line in lines if line.startswith(".venv/bin/kubewright driver test")]
+    tests = [line for line in lines if line.startswith(".venv/bin/kubewright driver test --control")]
     (tmp_path / "cases.py").write_text(blocks(PAGE, "python")[0])
     assert lines[0] == ".venv/bin/kubewright up"
     with up(tmp_path):

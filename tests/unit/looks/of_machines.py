@@ -30,16 +30,19 @@ from kubewright.machines.machine.replacements import ReplacementCounts
 from kubewright.machines.machine.seen import Begun, Refused, Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment, Record
+from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.nodes.health import Health
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.testing.scenes import NOW, READY, SILENT, VM, called, machine, minutes, node
 from kubewright.wire.errors import Forbidden
+from kubewright.wire.gvk import Resource
 
 SETTINGS, ALONE = MachineSettings(), MachineSettings(joins=False)
 WANTS_TOKEN = b"join <<BOOTSTRAP_TOKEN>>"
 POD_PATH = POD.resource.path()
+OLD_KIND = Resource("machine.sapcloud.io", "v1alpha1", "awsmachineclasses", "AWSMachineClass")
 
 
 class Calls:
@@ -76,13 +79,14 @@ class Machines(Shelf):
         console: str = "",
     ) -> None:
         super().__init__(ManualClock())
+        old_classes = OldClasses([OLD_KIND])
 
         async def ends(request: MachineRequest) -> str:
             return f"{request.machine_class.name}: {console}"
 
         self.clock.ahead = (NOW - self.clock.now()).total_seconds()
         self.calls = calls or Calls()
-        self.in_caches = Caches(self.caches, self.caches, settings)
+        self.in_caches = Caches(self.caches, self.caches, settings, old_classes)
         self.moments = Moments(self.client.steady())
         deps = LookDeps(
             target=self.client,
@@ -108,6 +112,13 @@ def klass(*, secret: str = "", **spec: Any) -> MachineClass:
     refs = {"secretRef": {"name": secret, "namespace": "default"}} if secret else {}
     meta = {"name": "small", "namespace": "default", "uid": "class", "generation": 3}
     return MACHINE_CLASS.from_plain({"metadata": meta, "provider": "sim", "providerSpec": {}, **refs, **spec})
+
+
+def of_old_kind() -> Machine:
+    """A machine whose class is one of those before MachineClass."""
+    of = machine("Running")
+    reference = structs.replace(of.spec.machine_class, kind=OLD_KIND.kind)
+    return structs.replace(of, spec=structs.replace(of.spec, machine_class=reference))
 
 
 def user_data(text: bytes) -> Secret:
@@ -290,6 +301,15 @@ LOOK = Look(
     Seen,
     (
         Scene(
+            "a class of an old kind that nothing has tried to migrate yet",
+            scene(of_old_kind()),
+            {
+                "untried": True,
+                "secret_missing": True,
+                "problem": 'AWSMachineClass "small" is not migrated to MachineClass yet',
+            },
+        ),
+        Scene(
             "a machine without a class, a node or a call",
             scene(machine("Running")),
             {
@@ -304,6 +324,7 @@ LOOK = Look(
                 "problem": 'MachineClass "small" not found in namespace "default"',
                 "can_call": False,
                 "secret_missing": False,
+                "untried": False,
                 "inputs": "",
                 "specs": None,
                 "capacity": None,

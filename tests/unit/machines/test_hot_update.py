@@ -321,6 +321,7 @@ AGAINST: dict[str, tuple[Specs, NotApplied | None, str]] = {
         "its driver changes no VM that runs, so it does not get an update that was begun"),
     "another class": (specs(S2, last_of="large"), NotApplied.OTHER_CLASS,
         'its VM was made by MachineClass "large"'),
+    "nothing, where its node was updated in place meanwhile": (specs(OTHER_TYPE, last_of="", adopts=True), None, ""),
     "too much": (specs(BIG), NotApplied.TOO_LARGE,
         "what it would have then is over 65536 bytes, too much for an annotation"),
 }  # fmt: skip

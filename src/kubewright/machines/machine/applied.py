@@ -143,7 +143,9 @@ class Against:
 
 def against(specs: Specs) -> Against | None:
     """What speaks against it; None: nothing, or there is nothing to get. Hot fields come all the same where
-    only fixed ones differ."""
+    only fixed ones differ. What an update in place has given to the node is still to be noted."""
+    if specs.adopts:
+        return None
     if specs.moved:
         return Against(NotApplied.OTHER_CLASS, f'its VM was made by MachineClass "{specs.last_of}"')
     if specs.hot is None and (specs.differs or specs.in_flight):
