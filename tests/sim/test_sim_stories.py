@@ -108,6 +108,10 @@ FOUND = {
         "update-and-back",
         Plot(0, parse("write:28:kill"), elect=True),
     ),
+    "a user who breaks a class while it has VMs is told of what they lack, and nothing has failed": (
+        "class-breaks",
+        Plot(0, parse("write:4:slow-watches"), kill_after=4),
+    ),
 }
 """Worlds in which something went wrong once, by what was wrong."""
 

@@ -27,7 +27,7 @@ from msgspec import structs
 from kubewright.api.conditions import condition_of, dated
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.machine.names import CLASS_ACCEPTED, CLASS_APPLIED, ClassReason, EventReason
+from kubewright.api.machine.names import CLASS_ACCEPTED, CLASS_APPLIED, ClassReason, EventReason, NotApplied
 from kubewright.api.machine.v1alpha1 import (
     MACHINE_CLASS,
     MachineClass,
@@ -109,7 +109,8 @@ class Acceptance:
         known = condition_of(found.status.conditions, CLASS_APPLIED)
         if told.message not in (self._told.get(key), known.message if known is not None else None):
             self._recorder.event(found, EventReason.CLASS_NOT_APPLIED, told.message, warning=True)
-            log.error(told.message, machine_class=str(key), reason=told.reason)
+            tell = log.error if told.reason == NotApplied.NO_UPDATES else log.warning  # seed 004: an error
+            tell(told.message, machine_class=str(key), reason=told.reason)
         self._told[key] = told.message
         return told
 
