@@ -91,13 +91,13 @@ async def test_the_real_scheduler_lets_a_burst_take_the_room_of_placeholders(
         await world.settled(2)
         await reserve(world, total={"cpu": "4"})
         await ready(world, 8)
-        before = {pod.metadata.uid: pod.spec.node_name for pod in await placeholders(world)}
         await burst(world, 5)
         assert await placed(world, 5) < 20
         assert len(world.cloud.vms) == 2
         await ready(world, 3, pending=5)
-        after = {pod.metadata.uid for pod in await placeholders(world) if pod.spec.node_name}
-        assert after < before.keys()
+        # Not which ones: beside a victim that is leaving, kube-scheduler may preempt one more (findings/), and
+        # then a new placeholder has its room.
+        assert len([pod for pod in await placeholders(world) if pod.spec.node_name]) == 3
         await world.change("pool", {"replicas": 4})
         await ready(world, 8)
         with pytest.raises(Invalid, match="exactly one of replicas, percent, total, machines must say"):
