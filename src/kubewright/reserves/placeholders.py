@@ -1,7 +1,7 @@
 """What a reserve has in the cluster of the nodes: a Deployment of placeholders, and its PriorityClass. Pure.
 
 Theory.      A placeholder asks for one unit and runs the image in which Kubernetes' own pods pause. Nothing
-             waits for it: it has no budget, ends without grace, and tells cluster-autoscaler that it may be
+             waits for it: it has no budget, ends within a second, and tells cluster-autoscaler that it may be
              evicted. Its class has ``preemptionPolicy: Never``, so it takes nothing from others, and no
              placeholder of another reserve either. When its template changes all are replaced at once, none
              beside the old ones: a surge would make an autoscaler buy machines for a moment. The value of a
@@ -107,7 +107,7 @@ def _pod(reserve: CapacityReserve, image: str) -> dict[str, Json]:
     spec = reserve.spec
     return {
         "priorityClassName": class_name(_key(reserve), spec.priority),
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": 1,  # kube-scheduler may miss what is gone at once (decision 0070)
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "nodeSelector": dict(spec.node_selector),

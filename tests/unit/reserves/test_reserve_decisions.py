@@ -169,7 +169,7 @@ class TestPlaceholders:
         pod, (container,) = template["spec"], template["spec"]["containers"]
         assert template["metadata"]["annotations"][SAFE_TO_EVICT] == "true"
         assert template["metadata"]["labels"] == {PLACEHOLDER_LABEL: NAME}
-        assert (pod["terminationGracePeriodSeconds"], pod["automountServiceAccountToken"]) == (0, False)
+        assert (pod["terminationGracePeriodSeconds"], pod["automountServiceAccountToken"]) == (1, False)
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert container["resources"] == {"requests": {"cpu": "500m"}}
@@ -263,7 +263,7 @@ class TestPlaceholders:
         template = structs.replace(found.spec.template, spec=edited)
         found = structs.replace(found, spec=structs.replace(found.spec, template=template))
         patch = placeholders.changes(found, placeholders.deployment(of, 4, "pause"))
-        assert patch == {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 0}}}}
+        assert patch == {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}}
 
 
 def said(of: Seen, kind: str) -> tuple[str, str, str] | None:
