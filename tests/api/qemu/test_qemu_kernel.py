@@ -64,9 +64,8 @@ async def test_a_kernel_and_an_init_of_a_class_are_booted(tmp_path: Path) -> Non
     async with opened(tmp_path, "") as bench:
         (bench.images / "kernel").write_bytes(kernels()[0].read_bytes())
         (bench.images / "initrd").write_bytes(archive("init", init()))
-        tags = {"vm": {"c": "1", "r": "1"}}  # by which it is found and deleted in the end
         boot = {"kernel": "kernel", "initrd": "initrd", "commandLine": "console=ttyS0 quiet panic=-1"}
-        await bench.made.create(bench.request(of=bench.class_of(memory="128Mi", tags=tags, **boot)))
+        await bench.made.create(bench.request(of=bench.class_of(memory="128Mi", **boot)))
         async with asyncio.timeout(SECONDS):
             while not any(SAYS.decode().strip() in line for line in record.last_lines(bench.vm_folders[0])):
                 await bench.clock.sleep(0.1)
