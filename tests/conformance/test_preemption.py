@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.conformance.conftest import WORLDS, apart
@@ -45,9 +46,9 @@ def new_stage(request: pytest.FixtureRequest) -> NewStage:
     return begin
 
 
-def pair(first: Runs, second: Runs, **more: object) -> Scene:
+def pair(first: Runs, second: Runs, **more: Any) -> Scene:
     """Two nodes of one cpu, each with one Pod."""
-    return Scene({"a": "1", "b": "1"}, (first, second), **more)  # type: ignore[arg-type]
+    return Scene({"a": "1", "b": "1"}, (first, second), **more)
 
 
 PROMISED = [

@@ -18,7 +18,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _numbers = itertools.count(1)
 
 
-def new(name: str, value: int | None = 1, **members: Any) -> Step:
+def new(name: str, value: int | str | None = 1, **members: Any) -> Step:
     given = {} if value is None else {"value": value}
     return Step("POST", PC, "", {"metadata": {"name": name}, **given, **members}, about=name, wide=True)
 
@@ -48,7 +48,7 @@ CLASSES = [
         new("negative", -2_147_483_648),
         new("never", preemptionPolicy="Never", description="d"),
     ],
-    [new("most", 1_000_000_000), new("above", 1_000_000_001), new("no-number", "1"), new("huge", 2**31)],  # type: ignore[arg-type]
+    [new("most", 1_000_000_000), new("above", 1_000_000_001), new("no-number", "1"), new("huge", 2**31)],
     [new("Upper"), new("sometimes", preemptionPolicy="Sometimes"), new("", 1)],
     [new("system-mine"), new("system-node-critical", 2_000_001_000), new("system-node-critical", 5)],
     [

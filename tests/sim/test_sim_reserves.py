@@ -10,9 +10,9 @@ import pytest
 
 from kubewright.api.apps import DEPLOYMENT
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, PLACEHOLDER_LABEL
+from kubewright.reserves import CONTROLLERS
+from kubewright.reserves import world as reserves
 from kubewright.reserves.reconciler import ReserveSettings
-from kubewright.reserves.world import CONTROLLERS
-from kubewright.reserves.world import world as reserves
 from kubewright.testing.simulation import apps, crashes
 from kubewright.testing.simulation.acts import pool
 from kubewright.testing.simulation.journal import Object

@@ -15,7 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from kubewright import builtin
+from kubewright import builtin, reserves
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap import world as bootstrap
@@ -31,7 +31,6 @@ from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
 from kubewright.pki.certificates import Identity
-from kubewright.reserves import world as reserves
 from kubewright.runtime.world import ControllerInfo, Environment, World
 
 

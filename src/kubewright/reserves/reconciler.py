@@ -6,7 +6,7 @@ Theory.      The reserve is in the control cluster, its pool and its placeholder
              waits for others.
 Invariants.  No PUT. Writes onto what exists name the uid and the version that were seen, deletions the uid.
              A refused write is a condition, and the pass is tried again after a pause.
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``runtime.controller``; wired by the package.
 """
 
 from collections.abc import Iterable, Mapping

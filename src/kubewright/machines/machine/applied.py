@@ -14,18 +14,22 @@ Invariants.  What cannot be read in an annotation, because a user has edited it,
              A machine that is given another class is not updated by it: its VM was made by the first. A
              machine whose node was updated in place is one of its new class (``adopts``); the move of such a
              machine to its new set says so, by an empty name (``machineset.template``).
-Called by    ``look`` (``specs_of``), ``creation``, ``hot_update``; ``machineclass.applied``.
+             What does not reach the VMs is told on the class (``condition``), since its machines are well and
+             go on: with what to do, and without how many they are, which changes while a rollout goes on.
+             They have few different providerSpecs, so each is compared once.
+Called by    ``look`` (``specs_of``), ``creation``, ``hot_update``; ``machineclass.acceptance``.
 Source       seed 004, hot update of instances; drivers.md B8 to B11, B14, B21, B22.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import NotApplied, OperationState, OperationType
-from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.api.machine.names import CLASS_APPLIED, NotApplied, OperationState, OperationType, Phase
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineClassCondition
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver import hot
 from kubewright.driver.errors import DriverError, Unimplemented
 
@@ -38,6 +42,17 @@ LARGEST = 64 * 1024
 ROOM = 256 * 1024
 """How many bytes of annotations a server takes."""
 NOTES = (names.APPLIED_SPEC_ANNOTATION, names.APPLIED_CLASS_ANNOTATION)
+GONE = (Phase.FAILED, Phase.TERMINATING)
+_BY_NAME = (
+    "machines that are made from now on get it. To replace the others, give their MachineDeployment a class "
+    "of another name (kubewright class hash)"
+)
+REMEDIES: Mapping[NotApplied, str] = {
+    NotApplied.FIXED_FIELDS: _BY_NAME,
+    NotApplied.NO_UPDATES: _BY_NAME,
+    NotApplied.TOO_LARGE: "make the providerSpec smaller, or give the deployment a class of another name",
+    NotApplied.OTHER_CLASS: "it is not updated by this one until it is replaced",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +216,40 @@ def named(paths: Sequence[str]) -> str:
     """The first few paths, as a user writes them."""
     shown = ", ".join(f"providerSpec.{each}" for each in paths[:3])
     return f"{shown} and {len(paths) - 3} more" if len(paths) > 3 else shown
+
+
+def condition(
+    machine_class: MachineClass, machines: Iterable[Machine], hot_fields: HotFields
+) -> MachineClassCondition | None:
+    """The condition that says whether the VMs of these machines have what their class says; None: the driver
+    cannot say now what it can change."""
+    found = different(machine_class, machines, hot_fields)
+    if any(each.unknown for each in found):
+        return None
+    speaks = {each.kind: each for specs in found if (each := against(specs)) is not None}
+    if not speaks:
+        return MachineClassCondition(type=CLASS_APPLIED, status="True", reason=CLASS_APPLIED)
+    first = next(speaks[kind] for kind in NotApplied if kind in speaks)
+    return MachineClassCondition(
+        type=CLASS_APPLIED, status="False", reason=first.kind, message=_sentence(first)[:MESSAGE_CHARS]
+    )
+
+
+def different(
+    machine_class: MachineClass, machines: Iterable[Machine], hot_fields: HotFields
+) -> tuple[Specs, ...]:
+    """What VMs of these machines have, where it is not what the class says: each kind of it once."""
+    alike: dict[tuple[str | None, ...], Machine] = {}
+    for machine in machines:
+        there = machine.spec.provider_id and machine.status.current_status.phase not in GONE
+        if there and not machine.metadata.deleting:
+            alike.setdefault(
+                tuple(machine.metadata.annotations.get(note) for note in (*NOTES, names.UPDATE_ANNOTATION)),
+                machine,
+            )
+    found = (specs_of(each, machine_class, hot_fields) for each in alike.values())
+    return tuple(each for each in found if each is not None)
+
+
+def _sentence(found: Against) -> str:
+    return f"Machines of this class do not have what it says: {found.told}; {REMEDIES[found.kind]}"

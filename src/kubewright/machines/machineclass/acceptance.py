@@ -7,9 +7,9 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              after each no. The answer is the condition Accepted, and an event when it is no.
              A class that nothing ever spoke against has no condition: then nothing is written. One that has
              it says, too, that a Secret is missing: then it is Unknown what the driver would say.
-             Whether the VMs of its machines have what it says is another condition, Applied (``applied``),
-             which is looked at whenever the class changes, at each start, and ``AGAIN_APPLIED`` after a no or
-             where the driver cannot say what it changes.
+             Whether the VMs of its machines have what it says is another condition, Applied
+             (``machine.applied``), which is looked at whenever the class changes, at each start, and
+             ``AGAIN_APPLIED`` after a no or where the driver cannot say what it changes.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
@@ -39,8 +39,8 @@ from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.patches import onto
+from kubewright.machines.machine.applied import condition
 from kubewright.machines.machine.caches import Shared
-from kubewright.machines.machineclass.applied import condition
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.refused import unless_refused
