@@ -46,7 +46,7 @@ node-image: $(READY)  ## a disk from which VMs of driver qemu become nodes, from
 sim: $(READY)  ## simulated faults, on all cores: crash points of every story, and SEEDS=300 random schedules
 	@SIM=more $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_whole_clusters.py \
 		tests/sim/test_sim_control_planes.py tests/sim/test_sim_clusters.py tests/sim/test_sim_toys.py tests/sim/test_sim_apps.py
-	@$(BIN)/python -m kubewright.testing.simulation --crashes --seeds $(or $(SEEDS),300) $(ARGS)
+	@$(BIN)/python -m simulation --crashes --seeds $(or $(SEEDS),300) $(ARGS)
 
 mutations: $(READY)  ## bugs made on purpose: the simulator must catch each of them within 200 seeds
 	@SIM=all $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_mutations.py $(ARGS)

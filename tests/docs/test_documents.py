@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-FOLDERS = "src|tests|docs|tools|deploy|bench|\\.ci"
+FOLDERS = "src|simulation|tests|docs|tools|deploy|bench|\\.ci"
 NAMED_PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*)(?![\w<*{{-])")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 TARGET = re.compile(r"`make ([a-z][a-z-]*)")

@@ -12,17 +12,17 @@ import pytest
 from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT
 from kubewright.rollout.planner import RollingUpdate
-from kubewright.testing.simulation import apps, crashes
-from kubewright.testing.simulation.acts import pool
-from kubewright.testing.simulation.invariants import INVARIANTS, Invariant
-from kubewright.testing.simulation.invariants.replicas import not_too_few
-from kubewright.testing.simulation.journal import Object
-from kubewright.testing.simulation.person import Person, going, of_class, phase
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import NODE_FAULTS, parse
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from simulation import apps, crashes
+from simulation.acts import pool
+from simulation.invariants import INVARIANTS, Invariant
+from simulation.invariants.replicas import not_too_few
+from simulation.journal import Object
+from simulation.person import Person, going, of_class, phase
+from simulation.run import Outcome, simulate
+from simulation.schedule import NODE_FAULTS, parse
+from simulation.search import plot_of
+from simulation.stories import Story
+from simulation.world import Plot
 
 SEEDS = range(8)
 EVERY = 1 if os.environ.get("SIM") else 8

@@ -5,10 +5,10 @@ Each of these runs broke a rule while time-outs were counted on the wall clock.
 
 import pytest
 
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.stories import BY_NAME
-from kubewright.testing.simulation.world import Plot
+from simulation.run import Outcome, simulate
+from simulation.schedule import parse
+from simulation.stories import BY_NAME
+from simulation.world import Plot
 
 RUNS = [
     pytest.param(

@@ -9,16 +9,16 @@ import pytest
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.seen import RemoveFinalizer, Seen
-from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.clusterapi import setup
-from kubewright.testing.simulation.clusterapi.provider import DEPLOYMENT, FINALIZER, FOO_CLUSTER, FOO_PLANE
-from kubewright.testing.simulation.clusterapi.rules import CLUSTERS, ORDER, RULES
-from kubewright.testing.simulation.invariants import INVARIANTS
-from kubewright.testing.simulation.person import Person
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from simulation import crashes
+from simulation.clusterapi import setup
+from simulation.clusterapi.provider import DEPLOYMENT, FINALIZER, FOO_CLUSTER, FOO_PLANE
+from simulation.clusterapi.rules import CLUSTERS, ORDER, RULES
+from simulation.invariants import INVARIANTS
+from simulation.person import Person
+from simulation.run import Outcome, simulate
+from simulation.search import plot_of
+from simulation.stories import Story
+from simulation.world import Plot
 
 SEEDS = range(12)
 EVERY = 1 if os.environ.get("SIM") else 6

@@ -18,9 +18,9 @@ from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.snapshots.restoring import act as restoring
 from kubewright.controlplanes.snapshots.restoring.decide import Seen as Restore
 from kubewright.controlplanes.snapshots.stores import FolderStore
-from kubewright.testing.simulation.controlplanes.rules import Rules
-from kubewright.testing.simulation.controlplanes.stories import BY_NAME, run
-from kubewright.testing.simulation.world import Plot
+from simulation.controlplanes.rules import Rules
+from simulation.controlplanes.stories import BY_NAME, run
+from simulation.world import Plot
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.timeout(600)

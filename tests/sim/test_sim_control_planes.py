@@ -8,21 +8,21 @@ from itertools import permutations
 
 import pytest
 
-from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.controlplanes.acts import ORDER
-from kubewright.testing.simulation.controlplanes.stories import (
+from simulation import crashes
+from simulation.controlplanes.acts import ORDER
+from simulation.controlplanes.stories import (
     BY_NAME,
     DAY_TWO,
     STORIES,
     made_and_deleted,
     run,
 )
-from kubewright.testing.simulation.library import fit
-from kubewright.testing.simulation.run import Outcome
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.search import plot_of, replay
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from simulation.library import fit
+from simulation.run import Outcome
+from simulation.schedule import parse
+from simulation.search import plot_of, replay
+from simulation.stories import Story
+from simulation.world import Plot
 
 DEPTH = os.environ.get("SIM", "")
 pytestmark = pytest.mark.timeout(900)

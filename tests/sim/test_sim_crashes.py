@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.crashes import ROUNDS, every_write, judged, undisturbed
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.stories import BY_NAME
-from kubewright.testing.simulation.world import Plot
+from simulation.crashes import ROUNDS, every_write, judged, undisturbed
+from simulation.run import Outcome, simulate
+from simulation.schedule import parse
+from simulation.stories import BY_NAME
+from simulation.world import Plot
 
 rounds = pytest.mark.parametrize("round_", ROUNDS)
 

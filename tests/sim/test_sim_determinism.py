@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from kubewright.testing.simulation.run import simulate
-from kubewright.testing.simulation.schedule import WORDS, parse
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import BY_NAME
-from kubewright.testing.simulation.world import Plot
+from simulation.run import simulate
+from simulation.schedule import WORDS, parse
+from simulation.search import plot_of
+from simulation.stories import BY_NAME
+from simulation.world import Plot
 
 EVERYWHERE = "api:3:lose-answer,api:9:conflict,watch:20:bunch,call:2:late,at:0.4:freeze,write:9:silent-watches,await:60:kill"
 """A fault at each place."""

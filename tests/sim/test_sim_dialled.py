@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from kubewright.providers.grpc import dispatch
 from kubewright.providers.grpc.messages import DriverSide
 from kubewright.providers.grpc.operations import Operation, Operations
-from kubewright.testing.simulation.dialled import CUTS, Drivers
-from kubewright.testing.simulation.run import simulate
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import BY_NAME
+from simulation.dialled import CUTS, Drivers
+from simulation.run import simulate
+from simulation.search import plot_of
+from simulation.stories import BY_NAME
 
 Patch = pytest.MonkeyPatch
 

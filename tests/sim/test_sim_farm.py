@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.testing.simulation import __main__ as command
-from kubewright.testing.simulation import campaign as campaigns
-from kubewright.testing.simulation import farm as farming
-from kubewright.testing.simulation.campaign import LOST, Campaign, Job, Try, seed_tries
-from kubewright.testing.simulation.crashes import every_write
-from kubewright.testing.simulation.farm import Farm, Lost, TooManyLost
-from kubewright.testing.simulation.progress import Progress
-from kubewright.testing.simulation.report import DRAWN, SEED, Effort, Table
-from kubewright.testing.simulation.run import Outcome
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.tally import Counts
-from kubewright.testing.simulation.world import Plot
+from simulation import __main__ as command
+from simulation import campaign as campaigns
+from simulation import farm as farming
+from simulation.campaign import LOST, Campaign, Job, Try, seed_tries
+from simulation.crashes import every_write
+from simulation.farm import Farm, Lost, TooManyLost
+from simulation.progress import Progress
+from simulation.report import DRAWN, SEED, Effort, Table
+from simulation.run import Outcome
+from simulation.schedule import parse
+from simulation.tally import Counts
+from simulation.world import Plot
 
 add = partial(partial, operator.add)
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(
 
 def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
     table = tmp_path / "table.json"
-    run = [sys.executable, "-m", "kubewright.testing.simulation", "--seeds", "100000", "--json", str(table)]
+    run = [sys.executable, "-m", "simulation", "--seeds", "100000", "--json", str(table)]
     ours, terminal = pty.openpty()
     with (
         _hearing_ctrl_c(),

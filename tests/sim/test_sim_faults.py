@@ -16,19 +16,19 @@ from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, Transp
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import ExecuteLate, Faulty, Script
 from kubewright.testing.scenes import class_request
-from kubewright.testing.simulation import incidents, schedule
-from kubewright.testing.simulation.cloud import RemoteDriver
-from kubewright.testing.simulation.journal import LEASE_HALVES
-from kubewright.testing.simulation.log_capture import captured_logs
-from kubewright.testing.simulation.loop import Process, SimLoop
-from kubewright.testing.simulation.network import Line
-from kubewright.testing.simulation.outages import LEASE_KEYS
-from kubewright.testing.simulation.person import Person
-from kubewright.testing.simulation.schedule import Fault, Schedule, parse
-from kubewright.testing.simulation.world import Plot, World
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
+from simulation import incidents, schedule
+from simulation.cloud import RemoteDriver
+from simulation.journal import LEASE_HALVES
+from simulation.log_capture import captured_logs
+from simulation.loop import Process, SimLoop
+from simulation.network import Line
+from simulation.outages import LEASE_KEYS
+from simulation.person import Person
+from simulation.schedule import Fault, Schedule, parse
+from simulation.world import Plot, World
 
 DEFAULT = Key("", "default")
 

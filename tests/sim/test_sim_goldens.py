@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.testing.simulation.goldens import in_words
-from kubewright.testing.simulation.stories import STORIES, Story
+from simulation.goldens import in_words
+from simulation.stories import STORIES, Story
 
 FOLDER = Path(__file__).parent / "goldens"
 WITHOUT_REASON = re.compile(r"^plan +[^:]+:  -> (?!waits).*$", re.MULTILINE)

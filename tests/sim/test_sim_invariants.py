@@ -5,8 +5,8 @@ from operator import attrgetter
 import pytest
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.journal import ATTACHMENTS, MACHINES, NODES, PODS, VMS
-from kubewright.testing.simulation.tape import Case, Tape, steps
+from simulation.journal import ATTACHMENTS, MACHINES, NODES, PODS, VMS
+from simulation.tape import Case, Tape, steps
 
 SOON = {"healthTimeout": "1m"}
 

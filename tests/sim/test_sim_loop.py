@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.testing.simulation.clock import SimClock
-from kubewright.testing.simulation.loop import Deadlock, Livelock, Process, SimLoop
+from simulation.clock import SimClock
+from simulation.loop import Deadlock, Livelock, Process, SimLoop
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ async def _for_ever() -> None:
 
 
 def test_a_livelock_is_reported(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubewright.testing.simulation.loop.TURNS_WITHOUT_TIME", 1000)
+    monkeypatch.setattr("simulation.loop.TURNS_WITHOUT_TIME", 1000)
 
     async def circle() -> None:
         while True:  # noqa: ASYNC110 -- the very mistake that is to be caught

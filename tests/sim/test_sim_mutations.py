@@ -51,12 +51,12 @@ from kubewright.replicas.set.seen import Wait
 from kubewright.rollout import planner
 from kubewright.rollout.progress import Progress
 from kubewright.runtime.leader import Elector
-from kubewright.testing.simulation.invariants import INVARIANTS
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import BY_NAME, Story
-from kubewright.testing.simulation.world import World
 from kubewright.wire.gvk import Key
+from simulation.invariants import INVARIANTS
+from simulation.run import Outcome, simulate
+from simulation.search import plot_of
+from simulation.stories import BY_NAME, Story
+from simulation.world import World
 
 Patch = pytest.MonkeyPatch
 SEEDS = 200

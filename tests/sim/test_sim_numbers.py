@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubewright.api.machine import excess
-from kubewright.testing.simulation.journal import MACHINES
-from kubewright.testing.simulation.tape import Case, Tape, steps
+from simulation.journal import MACHINES
+from simulation.tape import Case, Tape, steps
 
 
 def one_more(tape: Tape) -> None:

@@ -12,13 +12,13 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.testing.scenes import class_request
-from kubewright.testing.simulation import loop as loops
-from kubewright.testing.simulation.clock import SimClock
-from kubewright.testing.simulation.cloud import STALE_SECONDS, RemoteDriver
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.stories import BY_NAME
-from kubewright.testing.simulation.world import OPTIONS, Plot
+from simulation import loop as loops
+from simulation.clock import SimClock
+from simulation.cloud import STALE_SECONDS, RemoteDriver
+from simulation.run import Outcome, simulate
+from simulation.schedule import parse
+from simulation.stories import BY_NAME
+from simulation.world import OPTIONS, Plot
 
 STORY = BY_NAME["delete-while-creating"]
 LATE = "call:4:very-late"

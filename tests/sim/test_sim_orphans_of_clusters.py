@@ -11,13 +11,13 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import stub
 from kubewright.infra.orphans import vms
 from kubewright.infra.provision import class_request, new_cloud_owner, with_data
-from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.clusterapi.whole import resources, setup
-from kubewright.testing.simulation.clusterapi.whole.rules import rules
-from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from simulation import crashes
+from simulation.clusterapi.whole import resources, setup
+from simulation.clusterapi.whole.rules import rules
+from simulation.person import NAMESPACE_NAME, Person
+from simulation.run import Outcome, simulate
+from simulation.stories import Story
+from simulation.world import Plot
 
 pytestmark = pytest.mark.timeout(600)
 

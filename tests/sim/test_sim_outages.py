@@ -3,13 +3,13 @@
 import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, NODES, ApiStep, Step
-from kubewright.testing.simulation.person import Person
-from kubewright.testing.simulation.run import simulate
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.stories import BY_NAME, Story
-from kubewright.testing.simulation.world import Plot, World
 from kubewright.wire.gvk import Key
+from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, NODES, ApiStep, Step
+from simulation.person import Person
+from simulation.run import simulate
+from simulation.schedule import parse
+from simulation.stories import BY_NAME, Story
+from simulation.world import Plot, World
 
 
 @pytest.mark.parametrize(

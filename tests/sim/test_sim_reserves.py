@@ -13,13 +13,13 @@ from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, PLACEHOLDER_LABEL
 from kubewright.reserves import CONTROLLERS
 from kubewright.reserves import world as reserves
 from kubewright.reserves.reconciler import ReserveSettings
-from kubewright.testing.simulation import apps, crashes
-from kubewright.testing.simulation.acts import pool
-from kubewright.testing.simulation.journal import Object
-from kubewright.testing.simulation.person import Person, going, phase
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot, World
+from simulation import apps, crashes
+from simulation.acts import pool
+from simulation.journal import Object
+from simulation.person import Person, going, phase
+from simulation.run import Outcome, simulate
+from simulation.stories import Story
+from simulation.world import Plot, World
 
 EVERY = 1 if os.environ.get("SIM") else 12
 """Which writes of each story the manager is killed after; ``make sim`` tries every one."""

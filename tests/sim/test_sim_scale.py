@@ -2,7 +2,7 @@
 
 import re
 
-from kubewright.testing.simulation.scale import run_scale
+from simulation.scale import run_scale
 
 MACHINES = 24
 

@@ -7,11 +7,11 @@ import pytest
 
 from kubewright.base.errors import InvalidInput
 from kubewright.testing.clocks import LoopClock
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import Schedule, draw, parse
-from kubewright.testing.simulation.search import plot_of, replay, shrink
-from kubewright.testing.simulation.stories import BY_NAME, Story
-from kubewright.testing.simulation.world import Plot
+from simulation.run import Outcome, simulate
+from simulation.schedule import Schedule, draw, parse
+from simulation.search import plot_of, replay, shrink
+from simulation.stories import BY_NAME, Story
+from simulation.world import Plot
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -50,9 +50,7 @@ def test_a_failure_is_shrunk_to_what_causes_it() -> None:
     assert failed.violations
     smallest = shrink(failed, _guilty)
     assert smallest.plot.schedule == parse("at:1.5:kill,call:2:late")
-    assert replay(smallest) == (
-        "python -m kubewright.testing.simulation --story roll --seed 9 --faults at:1.5:kill,call:2:late"
-    )
+    assert replay(smallest) == ("python -m simulation --story roll --seed 9 --faults at:1.5:kill,call:2:late")
 
 
 def test_a_schedule_without_faults_is_calm() -> None:

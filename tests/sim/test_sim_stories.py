@@ -8,13 +8,13 @@ from itertools import cycle
 
 import pytest
 
-from kubewright.testing.simulation.clock import number
-from kubewright.testing.simulation.crashes import ROUNDS, judged, undisturbed
-from kubewright.testing.simulation.run import simulate
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.search import plot_of, replay
-from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
-from kubewright.testing.simulation.world import Plot
+from simulation.clock import number
+from simulation.crashes import ROUNDS, judged, undisturbed
+from simulation.run import simulate
+from simulation.schedule import parse
+from simulation.search import plot_of, replay
+from simulation.stories import BY_NAME, STORIES, Story
+from simulation.world import Plot
 
 SEEDS = range(300, 306)
 """Beyond those that ``make sim`` runs by default."""

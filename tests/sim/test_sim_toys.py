@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from kubewright.rollout.planner import RollingUpdate
-from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.invariants import INVARIANTS, Past
-from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, ApiStep, Step
-from kubewright.testing.simulation.person import Person, going, of_class, phase
-from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.search import plot_of
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.toys import api, policy, rollouts
-from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET
-from kubewright.testing.simulation.world import Plot
 from kubewright.wire.http import Request
+from simulation import crashes
+from simulation.invariants import INVARIANTS, Past
+from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, ApiStep, Step
+from simulation.person import Person, going, of_class, phase
+from simulation.run import Outcome, simulate
+from simulation.search import plot_of
+from simulation.stories import Story
+from simulation.toys import api, policy, rollouts
+from simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET
+from simulation.world import Plot
 
 SEEDS = range(12)
 EVERY = 1 if os.environ.get("SIM") else 8

@@ -20,13 +20,13 @@ from kubewright.infra.machine.deletion import remove_finalizer
 from kubewright.kube.client import Client
 from kubewright.providers.sim.driver import HostingDriver
 from kubewright.rollout import planner
-from kubewright.testing.simulation.clusterapi.whole import setup
-from kubewright.testing.simulation.clusterapi.whole.rules import rules
-from kubewright.testing.simulation.clusterapi.whole.stories import BY_NAME, run
-from kubewright.testing.simulation.schedule import CALM, parse
-from kubewright.testing.simulation.world import Plot
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
+from simulation.clusterapi.whole import setup
+from simulation.clusterapi.whole.rules import rules
+from simulation.clusterapi.whole.stories import BY_NAME, run
+from simulation.schedule import CALM, parse
+from simulation.world import Plot
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.timeout(600)

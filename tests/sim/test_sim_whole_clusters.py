@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.__main__ import main
-from kubewright.testing.simulation.clusterapi.whole.stories import BY_NAME, STORIES, run
-from kubewright.testing.simulation.library import fit
-from kubewright.testing.simulation.run import Outcome
-from kubewright.testing.simulation.schedule import parse
-from kubewright.testing.simulation.search import plot_of, replay
-from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from simulation import crashes
+from simulation.__main__ import main
+from simulation.clusterapi.whole.stories import BY_NAME, STORIES, run
+from simulation.library import fit
+from simulation.run import Outcome
+from simulation.schedule import parse
+from simulation.search import plot_of, replay
+from simulation.stories import Story
+from simulation.world import Plot
 
 DEPTH = os.environ.get("SIM", "")
 pytestmark = pytest.mark.timeout(900)
@@ -99,7 +99,7 @@ def test_the_command_of_a_replay_shows_the_same_world(capsys: pytest.CaptureFixt
     story, plot = plot_of(3, STORIES)
     outcome = run(story, fit(story, plot))
     command = replay(outcome)
-    assert command.startswith(f"python -m kubewright.testing.simulation --story {story.name} --seed 3")
+    assert command.startswith(f"python -m simulation --story {story.name} --seed 3")
     assert main(shlex.split(command)[3:]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert f"{outcome.counts.writes} writes, {outcome.seconds:.1f} s" in shown[-2]
@@ -122,7 +122,7 @@ def test_a_run_is_the_same_whatever_order_the_interpreter_gives_to_sets(
 ) -> None:
     command = ["--story", "whole-cluster-rolled-back", "--seed", "1", "--kill-after", "40"]
     elsewhere = subprocess.run(
-        [sys.executable, "-m", "kubewright.testing.simulation", *command],
+        [sys.executable, "-m", "simulation", *command],
         env={**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"},
         capture_output=True,
         text=True,

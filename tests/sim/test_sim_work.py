@@ -5,14 +5,14 @@ from operator import attrgetter
 
 import pytest
 
-from kubewright.testing.simulation.crashes import undisturbed
-from kubewright.testing.simulation.journal import MACHINES, ApiStep
-from kubewright.testing.simulation.loop import Process, SimLoop
-from kubewright.testing.simulation.run import Outcome
-from kubewright.testing.simulation.staleness import CONTROL, SLACK_SECONDS, Staleness
-from kubewright.testing.simulation.stories import STORIES
-from kubewright.testing.simulation.work import SLACK, Work
 from kubewright.wire.http import Request, Response
+from simulation.crashes import undisturbed
+from simulation.journal import MACHINES, ApiStep
+from simulation.loop import Process, SimLoop
+from simulation.run import Outcome
+from simulation.staleness import CONTROL, SLACK_SECONDS, Staleness
+from simulation.stories import STORIES
+from simulation.work import SLACK, Work
 
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 61, "roll-twice": 114,

@@ -12,10 +12,10 @@ from kubewright.replicas.set import steps
 from kubewright.replicas.set.policy import Failure
 from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write
-from kubewright.testing.simulation.toys.kinds import BODY, TOY, TOY_SET
-from kubewright.testing.simulation.toys.policy import FINALIZER, LAST_NUMBER, TOY_SETS
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError
 from kubewright.wire.gvk import Key
+from simulation.toys.kinds import BODY, TOY, TOY_SET
+from simulation.toys.policy import FINALIZER, LAST_NUMBER, TOY_SETS
 
 from ..looks.of_sets import toy
 from .set_stage import (

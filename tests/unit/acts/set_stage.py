@@ -18,9 +18,9 @@ from kubewright.replicas.set.policy import Failure, Propagation, SetPolicy
 from kubewright.replicas.set.seen import Seen
 from kubewright.testing.acts import Happened, Told, happened
 from kubewright.testing.looks import Shelf, Write
-from kubewright.testing.simulation.toys.kinds import BODY, GROUP, TOY, TOY_SET, Part, Toy, ToySet
-from kubewright.testing.simulation.toys.policy import FINALIZER, NUMBER, TOY_SETS
 from kubewright.wire.gvk import Key
+from simulation.toys.kinds import BODY, GROUP, TOY, TOY_SET, Part, Toy, ToySet
+from simulation.toys.policy import FINALIZER, NUMBER, TOY_SETS
 
 from ..looks.of_sets import Sets, toy_set
 

@@ -17,7 +17,7 @@ from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
-from kubewright.testing.simulation.toys.kinds import (
+from simulation.toys.kinds import (
     TOY,
     TOY_DEPLOYMENT,
     Toy,
@@ -27,7 +27,7 @@ from kubewright.testing.simulation.toys.kinds import (
     ToySetSpec,
     ToyTemplate,
 )
-from kubewright.testing.simulation.toys.policy import DESIRED, NO_CREATION, NUMBER, TOY_SETS, read
+from simulation.toys.policy import DESIRED, NO_CREATION, NUMBER, TOY_SETS, read
 
 LABELS = {"app": "a"}
 RANDOM = replace(TOY_SETS, number_annotation="", keeps_controlled=True, look=lambda _set: "around")

@@ -8,7 +8,7 @@ from kubewright.replicas.doubts import Creations
 from kubewright.replicas.set.creation import Creation
 from kubewright.replicas.set.look import Memory
 from kubewright.testing.looks import Shelf
-from kubewright.testing.simulation.toys.policy import TOY_SETS
+from simulation.toys.policy import TOY_SETS
 
 from ..looks.of_sets import toy_set
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kubewright.replicas.set.look import MAX_TAKEN, RESIZE_SECONDS, Memory
-from kubewright.testing.simulation.toys.kinds import TOY
 from kubewright.wire.gvk import Key
+from simulation.toys.kinds import TOY
 
 from ..looks.of_sets import Sets, Them, contradicted, toy, toy_set, waits
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubewright.testing.simulation.toys.kinds import ToySet, ToySetSpec
-from kubewright.testing.simulation.toys.policy import DeletePolicy, ToyMember, priority, ranking
 from kubewright.wire.gvk import Key
+from simulation.toys.kinds import ToySet, ToySetSpec
+from simulation.toys.policy import DeletePolicy, ToyMember, priority, ranking
 
 NOW = 1_000_000.0
 DAY = 86_400.0

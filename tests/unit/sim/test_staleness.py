@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from kubewright.kube.metadata import MetadataOnly
-from kubewright.testing.simulation.journal import MACHINES, ApiStep
-from kubewright.testing.simulation.loop import Process, SimLoop
-from kubewright.testing.simulation.staleness import CONTROL, SLACK_SECONDS, Received, Staleness
 from kubewright.wire.http import Request, Response
+from simulation.journal import MACHINES, ApiStep
+from simulation.loop import Process, SimLoop
+from simulation.staleness import CONTROL, SLACK_SECONDS, Received, Staleness
 
 LIST = Request("GET", "/apis/machine.sapcloud.io/v1alpha1/machines")
 

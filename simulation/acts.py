@@ -1,0 +1,392 @@
+"""The parts of stories: what exists before one begins, and what users do in it.
+
+Theory.      A part is an ``async`` function of a ``Person``; functions here that take a number or a name
+             return one. How a story ends is in ``ends``.
+Called by    ``stories``, whose table puts them together.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.driver.errors import Code
+from kubewright.wire.http import Request
+from simulation.ends import LATE, TIER, is_refused, says
+from simulation.invariants.facts import has_finalizer
+from simulation.journal import (
+    NODES,
+)
+from simulation.network import READS
+from simulation.person import Person, of_class, phase
+
+Part = Callable[[Person], Awaitable[None]]
+
+RECREATE = {"type": "Recreate"}
+FORBIDDEN_SECONDS = 30.0
+"""How long a role is wrong: shorter than the pause after a refused write."""
+
+CAREFUL = {
+    "minReadySeconds": 5,
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+}
+"""Never fewer available machines than desired, and a machine is available after five seconds."""
+
+HURRIED = {"progressDeadlineSeconds": 10}
+"""A rollout that stands still for so long is stuck."""
+NO_CLASS = "missing"
+
+# ---------------------------------------------------------------- before
+
+
+async def nothing(_person: Person) -> None:
+    """An empty world."""
+
+
+def pool(count: int, **spec: Any) -> Part:
+    """A deployment, settled."""
+
+    async def before(person: Person) -> None:
+        await person.deploy("pool", count, **spec)
+        await person.until(lambda: person.settled(count), f"{count} machines")
+
+    return before
+
+
+async def with_pods(person: Person) -> None:
+    """A deployment with a pod on each node that takes its time to end."""
+    await pool(2)(person)
+    for number, vm in enumerate(person.vms):
+        await person.run_pod(f"work-{number}", vm.node_name, seconds=20)
+    await person.wait(5.0)
+
+
+async def with_guarded_pods(person: Person) -> None:
+    """A machine with a pod, and a disruption budget that never allows its eviction."""
+    await pool(1)(person)
+    await person.run_pod("work", person.vms[0].node_name, seconds=1)
+    await person.make_budget("keep")
+    await person.wait(5.0)
+
+
+async def rolled(person: Person) -> None:
+    """A deployment that has an old set to go back to."""
+    await pool(2)(person)
+    await person.roll("pool", "large")
+    await person.until(lambda: person.settled(2, "large"), "the roll")
+
+
+async def noted_pool(person: Person) -> None:
+    """A user keeps cluster-autoscaler away from every node that there is."""
+    await pool(3)(person)
+    person.victim = " ".join(sorted(vm.node_name for vm in person.vms))
+    for name in person.victim.split():
+        await person.note_node(name, {names.SCALE_DOWN_DISABLED_ANNOTATION: "true"})
+
+
+async def two_pools(person: Person) -> None:
+    """Two independent deployments."""
+    await person.deploy("pool", 2)
+    await person.deploy("other", 1, "large")
+    await person.until(lambda: person.settled(3), "both pools")
+
+
+async def lonely_set(person: Person) -> None:
+    """A set without an owner."""
+    await person.make_set("lonely", 2)
+    await person.until(lambda: person.settled(2), "the set")
+
+
+async def locked_class(person: Person) -> None:
+    """A class with a Secret of its own."""
+    await person.make_secret("lent")
+    await person.make_class("locked", secret="lent")
+
+
+async def stray_machine(person: Person) -> None:
+    """A machine without an owner."""
+    await person.make_machine("stray", "lonely")
+    await person.until(lambda: person.settled(1), "the stray machine")
+
+
+async def found_vms(person: Person) -> None:
+    """VMs whose machines are lost, as after a restore from a backup."""
+    for name in ("kept", "dropped"):
+        await person.make_vm(name)
+    await person.until(lambda: len(person.world.journal.objects[NODES]) == 2, "two nodes")
+
+
+# ---------------------------------------------------------------- acts
+
+
+async def create(person: Person) -> None:
+    await person.deploy("pool", 3)
+
+
+def scale(count: int) -> Part:
+    """Another number of replicas."""
+    return lambda person: person.change("pool", replicas=count)
+
+
+async def scale_to_zero_and_back(person: Person) -> None:
+    await person.change("pool", replicas=0)
+    await person.wait(0.1)
+    await person.change("pool", replicas=2)
+
+
+async def roll(person: Person) -> None:
+    await person.roll("pool", "large")
+
+
+async def roll_twice(person: Person) -> None:
+    await person.roll("pool", "large")
+    await person.wait(0.6)
+    await person.roll("pool", "huge")
+
+
+async def get_stuck(person: Person) -> None:
+    """Another ``minReadySeconds``, then a class that does not exist; corrected when that is reported."""
+    await person.change("pool", minReadySeconds=1)
+    await person.roll("pool", NO_CLASS)
+    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
+    await person.roll("pool", "large")
+
+
+async def get_stuck_while_paused(person: Person) -> None:
+    """A user sets a class that does not exist during a pause; the rollout begins when the pause ends."""
+    await person.change("pool", paused=True)
+    await person.roll("pool", NO_CLASS)
+    await person.change("pool", replicas=3)
+    await person.wait(1.0)
+    await person.change("pool", paused=False)
+    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
+    await person.roll("pool", "small")
+
+
+async def roll_and_scale(person: Person) -> None:
+    await person.roll("pool", "large")
+    await person.wait(0.3)
+    await person.change("pool", replicas=3)
+
+
+async def roll_back(person: Person) -> None:
+    await person.change("pool", rollbackTo={"revision": 0})
+
+
+async def roll_there_and_back(person: Person) -> None:
+    """A rollout that a user takes back half-way, so that old nodes stay after all."""
+    await person.roll("pool", "large")
+    await person.wait(3.0)
+    await person.roll("pool", "small")
+
+
+async def roll_one_of_two(person: Person) -> None:
+    await person.roll("pool", "huge")
+    await person.change("other", replicas=2)
+
+
+async def pause_and_resume(person: Person) -> None:
+    await person.change("pool", paused=True)
+    await person.roll("pool", "large")
+    await person.wait(3.0)
+    await person.change("pool", replicas=4)
+    await person.wait(3.0)
+    await person.change("pool", paused=False)
+
+
+async def relabel(person: Person) -> None:
+    """Machines with another label are other machines."""
+    await person.change("pool", template={"metadata": {"labels": {TIER: "two"}}})
+
+
+async def relabel_nodes(person: Person) -> None:
+    """Nodes with another label are the same nodes."""
+    person.victim = person.vms[0].name
+    node = {"metadata": {"labels": {TIER: "two"}}}
+    await person.change("pool", template={"spec": {"nodeTemplate": node}})
+
+
+async def choose_victim(person: Person) -> None:
+    """What cluster-autoscaler does: fewer replicas, and a mark on the machine to delete."""
+    person.victim = person.vms[-1].name
+    notes = {
+        names.TRIGGER_DELETION_ANNOTATION: f"{person.victim}~{person.date()}",
+        names.LAST_SCALER_CHANGE_ANNOTATION: person.date(),
+    }
+    await person.amend("pool", {"metadata": {"annotations": notes}, "spec": {"replicas": 2}})
+
+
+async def delete(person: Person) -> None:
+    await person.delete("pool")
+
+
+async def delete_while_creating(person: Person) -> None:
+    await person.deploy("pool", 3)
+    await person.wait(0.08)
+    await person.delete("pool")
+
+
+async def delete_while_draining(person: Person) -> None:
+    await person.change("pool", replicas=1)
+    await person.wait(4.0)
+    await person.delete("pool")
+
+
+async def delete_one(person: Person) -> None:
+    person.victim = str(person.machines[0]["metadata"]["name"])
+    await person.delete_machine(person.victim)
+
+
+async def delete_against_a_budget(person: Person) -> None:
+    """The drain waits until a user deletes the budget, long before force begins."""
+    person.held = 30.0
+    await person.delete("pool")
+    await person.wait(8.0)
+    await person.delete_budget("keep")
+
+
+async def trigger_deletion(person: Person) -> None:
+    """A user who may write nodes and not machines wants a machine replaced."""
+    person.victim = person.vms[0].name
+    person.deleted.add(person.victim)
+    await person.note_node(person.vms[0].node_name, {names.TRIGGER_DELETION_ANNOTATION: "true"})
+
+
+async def delete_but_keep_sets(person: Person) -> None:
+    await person.delete("pool", propagation="Orphan")
+
+
+async def delete_set_but_keep_machines(person: Person) -> None:
+    await person.delete_set("lonely", propagation="Orphan")
+
+
+async def make_set(person: Person) -> None:
+    await person.make_set("lonely", 2)
+
+
+async def restore(person: Person) -> None:
+    """Machines are created again from a backup: their VMs are on record, their uids are new."""
+    for vm in person.vms:
+        await person.make_machine(vm.name, "lonely", providerID=vm.provider_id)
+    await person.until(lambda: all(map(has_finalizer, person.machines)), "a controller manages the machines")
+    await person.delete_machine("dropped")
+
+
+async def class_comes_late(person: Person) -> None:
+    await person.deploy("pool", 1, "late")
+    await person.wait(3.0)
+    await person.make_class("late")
+
+
+async def class_comes_too_late(person: Person) -> None:
+    """A machine fails because its class is missing; nothing of it is left when the next one is created."""
+    await person.deploy("pool", 1, "late")
+    await person.change("pool", template={"spec": {"creationTimeout": "2s"}})
+    await person.wait(3.5)
+    await person.change("pool", template={"spec": {"creationTimeout": "20m"}})
+    await person.make_class("late")
+
+
+async def class_goes_first(person: Person) -> None:
+    """A class that is still used is deleted, and then the machines that use it."""
+    await person.delete_class("small")
+    await person.wait(3.0)
+    await person.delete("pool")
+
+
+async def secret_comes_late(person: Person) -> None:
+    await person.make_class("locked", secret="late")
+    await person.deploy("pool", 1, "locked")
+    await person.wait(3.0)
+    await person.make_secret("late")
+
+
+async def secret_goes_first(person: Person) -> None:
+    """A Secret is forced away while VMs are made with it, and then their deployment is deleted. The machines
+    wait for the Secret: nothing else can tell whether they have VMs."""
+    await person.deploy("pool", 2, "locked")
+    await person.wait(0.08)
+    await person.force_secret_away("lent")
+    await person.delete("pool")
+    await person.wait(30.0)
+    await person.make_secret("lent")
+
+
+TYPO = {"regoin": "here"}
+MENDED = {"regoin": None}
+
+
+async def refused_pool(person: Person) -> None:
+    """Machines of a class that the driver does not understand; the driver has said so of each."""
+    await person.make_class("wrong")
+    await person.change_class("wrong", TYPO)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    await person.deploy("pool", 2, "wrong", strategy=strategy)
+    await person.until(lambda: _refused(person) == 2, "the driver refuses both machines")
+
+
+async def roll_away_from_a_refused_class(person: Person) -> None:
+    """New machines come although old ones wait for a driver that will never answer; mended, these go."""
+    await person.roll("pool", "small")
+    await person.until(lambda: _running(person) == 2, "the new machines run")
+    await person.change_class("wrong", MENDED)
+
+
+async def force_what_a_driver_refuses(person: Person) -> None:
+    """Until a user forces their deletion machines wait, of which a manager before may have made VMs."""
+    await person.delete("pool")
+    await person.wait(30.0)
+    undisturbed = not person.world.plot.schedule.faults
+    assert person.machines or not undisturbed, "machines wait until they are forced"
+    for machine in person.machines:
+        await person.force(machine["metadata"]["name"])
+
+
+async def break_a_class(person: Person) -> None:
+    """The driver understands a class no longer while VMs are made by it: none of them is forgotten."""
+    await person.deploy("pool", 2)
+    await person.wait(0.08)
+    await person.until(lambda: bool(person.vms), "a VM is made")
+    await person.change_class("small", TYPO)
+    await person.delete("pool")
+    await person.wait(30.0)
+    await person.change_class("small", MENDED)
+
+
+def _refused(person: Person) -> int:
+    """How many machines say that the driver does not understand their class."""
+    said = (each.get("status", {}).get("lastOperation", {}) for each in person.machines)
+    return sum(each.get("errorCode") == Code.InvalidArgument.name for each in said)
+
+
+def _running(person: Person) -> int:
+    """How many machines of class ``small`` run."""
+    return sum(phase(each) == Phase.RUNNING and of_class(each) == "small" for each in person.machines)
+
+
+async def name_too_long(person: Person) -> None:
+    """The name of its node is no label value, so a VM could never be recorded: none is made, its status says
+    so, and the machine can be deleted."""
+    name = "m" + 74 * "x"
+    await person.make_machine(name, "lonely")
+    await person.until(lambda: bool(_refused(person)), "the machine says what is wrong")
+    await person.delete_machine(name)
+
+
+async def delete_while_nodes_are_forbidden(person: Person) -> None:
+    """A role is wrong for a while: the managers may read nodes, and not write to them.
+
+    In a world with faults the next manager may begin when the role is right again.
+    """
+    disturbed = bool(person.world.plot.schedule.faults)
+    person.world.injector.fail_requests("forbid", FORBIDDEN_SECONDS, share=1.0, aim=_writes_to_nodes)
+    await person.delete("pool")
+    await person.until(
+        lambda: any(map(is_refused, person.machines)) or (disturbed and not person.machines),
+        "a machine says what is refused",
+    )
+
+
+def _writes_to_nodes(_client: str, request: Request) -> bool:
+    """Whether a request would change a Node."""
+    return request.method not in READS and request.path.startswith("/api/v1/nodes/")

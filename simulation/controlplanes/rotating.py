@@ -1,0 +1,137 @@
+"""Stories of authorities that are replaced while all of a control plane serves.
+
+Called by    ``stories``, which adds them to its table.
+"""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from datetime import timedelta
+
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.keys import BACKDATED, Algorithm, pems
+from kubewright.testing.clocks import BEGIN
+from simulation.acts import Part
+from simulation.controlplanes import acts, health, setup
+from simulation.controlplanes.acts import (
+    ETCD,
+    MANAGER,
+    PLANE,
+    SERVER,
+    nothing_left,
+    plane,
+    serving,
+)
+from simulation.controlplanes.machine import HostMachine
+from simulation.ends import End
+from simulation.person import NAMESPACE_NAME, Person
+from simulation.stories import Story
+
+OURS = ("-ca", "-etcd", "-proxy")
+NINE_YEARS = 9.3 * 365 * 86400.0
+OF_MANY = {ETCD: {"replicas": 3}, SERVER: {"replicas": 2}}
+
+
+def rotates(stop: str = "Never") -> Part:
+    """All authorities that were made before now are replaced; ``stop``: before which phase it waits."""
+
+    async def act(person: Person) -> None:
+        await acts.change(
+            person, PLANE, certificateAuthorities={"rotateAfter": person.date(), "stopBefore": stop}
+        )
+
+    return act
+
+
+async def rotate_by_hand(person: Person) -> None:
+    """A user lets it go on from phase to phase."""
+    await rotates("Signing")(person)
+    await person.until(lambda: _bundles(person) == [2, 2, 2], "both are trusted", seconds=acts.PATIENCE)
+    await person.wait(10)
+    for stop in ("Dropping", "Never"):
+        await acts.change(person, PLANE, certificateAuthorities={"stopBefore": stop})
+        await person.wait(20)
+
+
+async def rotate_and_kill(person: Person) -> None:
+    """Programs die on the way."""
+    await rotates()(person)
+    for component in (ETCD, SERVER, MANAGER):
+        await person.wait(2)
+        acts.kill(person, component)
+
+
+async def rotate_and_sleep(person: Person) -> None:
+    """It falls asleep on the way, and wakes."""
+    await rotates()(person)
+    await person.wait(4)
+    await acts.change(person, PLANE, asleep=True)
+    await person.wait(30)
+    await acts.change(person, PLANE, asleep=False)
+
+
+async def rotate_and_delete(person: Person) -> None:
+    """It is deleted on the way."""
+    await rotates()(person)
+    await person.wait(4)
+    await acts.delete(person, [PLANE])
+
+
+async def rotate_and_grow(person: Person) -> None:
+    """Its etcd gets members on the way."""
+    await rotates()(person)
+    await person.wait(1)
+    await acts.change(person, ETCD, replicas=3)
+
+
+async def grow_old(person: Person) -> None:
+    """Nine years pass: authorities have to be replaced, and all that they signed has ended."""
+    person.world.journal.say("person", "nine years pass")
+    person.world.managers.step_clocks(NINE_YEARS)
+    person.world.part(HostMachine).jump(NINE_YEARS)
+
+
+async def bring_own(person: Person) -> None:
+    """The authority of the API server is the user's."""
+    pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
+    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await plane()(person)
+
+
+def rotated(servers: int = 1, etcds: int = 1, kept: Sequence[str] = ()) -> End:
+    """All serves with new authorities alone; ``kept``: those that are a user's."""
+
+    def end(person: Person) -> bool:
+        new = all(_is_new(person, each) == [each not in kept] for each in OURS)
+        return new and serving(servers, etcds=etcds)(person)
+
+    return end
+
+
+def _bundles(person: Person) -> list[int]:
+    """How many certificates each authority has."""
+    return [len(_is_new(person, each)) for each in OURS]
+
+
+def _is_new(person: Person, suffix: str) -> list[bool]:
+    """Of each certificate of an authority, whether it was made after the story began."""
+    held = person.world.journal.objects[setup.SECRETS].get(f"{NAMESPACE_NAME}/{acts.CLUSTER}{suffix}")
+    found = pems(b64decode(held["data"]["tls.crt"])) if held is not None else []
+    began = BEGIN + timedelta(seconds=int(person.world.began))
+    return [health.facts(each).not_before + BACKDATED >= began for each in found]
+
+
+def _story(name: str, act: Part, end: End, before: Part) -> Story:
+    return Story(f"control-plane-{name}", act, end, before=before)
+
+
+STORIES: Sequence[Story] = (
+    _story("rotated", rotates(), rotated(), plane()),
+    _story("rotated-of-many", rotates(), rotated(2, 3), plane(**OF_MANY)),
+    _story("rotated-by-hand", rotate_by_hand, rotated(), plane()),
+    _story("rotated-and-killed", rotate_and_kill, rotated(), plane()),
+    _story("rotated-in-its-sleep", rotate_and_sleep, rotated(), plane()),
+    _story("rotated-and-gone", rotate_and_delete, nothing_left, plane()),
+    _story("rotated-while-etcd-grows", rotate_and_grow, rotated(etcds=3), plane()),
+    _story("rotated-but-its-own", rotates(), rotated(kept=["-ca"]), bring_own),
+    _story("nine-years-later", grow_old, rotated(), plane()),
+)

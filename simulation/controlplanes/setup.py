@@ -1,0 +1,124 @@
+"""Adds nested control planes to a simulated world: the product's controllers, and the machine they run on.
+
+Invariants.  The machine survives every kill of a manager. Keys are drawn by no seed, so the trace has no hash
+             of a Secret, nor of objects whose status tells of one; all else is a function of the seed.
+Called by    ``stories.run``, as ``prepare`` of ``run.simulate``.
+"""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
+    NESTED_CONTROL_PLANE,
+)
+from kubewright.api.core import SECRET
+from kubewright.clusters import world as clusters
+from kubewright.controlplanes import world as controlplanes
+from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.family import KINDS
+from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.driver.contract import Driver
+from kubewright.kube.errors import ConnectFailed
+from kubewright.machines.world import Half
+from kubewright.pki.keys import Algorithm
+from kubewright.runtime.world import Environment, Runnables
+from kubewright.runtime.world import World as ApiWorld
+from kubewright.wire.http import Request, Response
+from simulation.clusterapi.whole.setup import record_write
+from simulation.controlplanes.copies import CopyingHost, stream
+from simulation.controlplanes.machine import HostMachine
+from simulation.controlplanes.members import SimMembers
+from simulation.journal import CONTROL, HostCall
+from simulation.loop import Process
+from simulation.world import World
+
+PLANES, SECRETS, CLUSTERS = (str(kind.resource) for kind in (NESTED_CONTROL_PLANE, SECRET, CLUSTER))
+SNAPSHOTS, RESTORES = (str(kind.resource) for kind in (CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_RESTORE))
+COMPONENTS = {component: str(kind.resource) for component, kind in KINDS.items()}
+"""The resource of each component, as the journal has it."""
+REQUESTS_AT_START = 150
+"""Requests that a manager may send when it begins: lists and watches, and writes that it repeats."""
+REQUESTS_PER_CALL = 40
+"""Requests that may come with each call of a host: certificates, and the statuses of the four objects."""
+
+
+class SnapshotFolder:
+    """The folder of the programs for files of snapshots: real, and deleted with the world."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="kubewright-simulation-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class WithoutUsers:
+    """The transport to an API server of the simulated machine: no user has anything there."""
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``: lists are empty, and there is nothing else to ask for."""
+        if request.method != "GET":
+            raise ConnectFailed(f"{request.method} {request.path}: no story writes into a control plane")
+        return Response(200, b'{"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}')
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``: nothing there is watched."""
+        raise ConnectFailed(f"{request.path}: no story watches a control plane")
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+
+
+def install(world: World) -> None:
+    """Let managers run the controllers of control planes, on one machine."""
+    machine = HostMachine(world)
+    world.add(machine)
+    world.add(SnapshotFolder())
+    nowhere = controlplanes.world(controlplanes.no_hosts, _keeper)
+    made = (clusters.world(), nowhere)
+    world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
+    world.managers.own_worlds = partial(_worlds, world, machine)
+    for each in (PLANES, *COMPONENTS.values(), SECRETS, CLUSTERS, SNAPSHOTS, RESTORES):
+        world.journal.shown_as[each] = (each, dict)
+        world.journal.objects[each] = {}
+    world.journal.drawn.update((SECRETS, PLANES, *COMPONENTS.values()))
+    world.control.host.on_answered.append(partial(record_write, world, CONTROL))
+    calls: list[HostCall] = []
+    world.journal.listen(lambda step: calls.append(step) if isinstance(step, HostCall) else None)
+    world.other_requests = lambda: (
+        REQUESTS_AT_START * (1 + sum(world.counts.faults.values()) + world.counts.kills)
+        + REQUESTS_PER_CALL * len(calls)
+    )
+
+
+def _worlds(world: World, machine: HostMachine, process: Process, _driver: Driver) -> Sequence[ApiWorld]:
+    clock = world.clock(f"host of {process.name}")
+
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        host = CopyingHost(world, machine, process.name, clock)
+        hosts = Hosts(programs=host, snapshots=world.part(SnapshotFolder).path)
+        to_etcd, streams = partial(SimMembers, machine, host), partial(stream, machine, host)
+        core = controlplanes.world(
+            lambda _environment: hosts,
+            _keeper,
+            connect=lambda _access, _clock: WithoutUsers(),
+            to_etcd=to_etcd,
+            stream=streams,
+        )
+        made = core.wire(environment, chosen)
+        return Runnables(made.controllers, [*made.background, host.run])
+
+    core = controlplanes.world(controlplanes.no_hosts, _keeper)
+    under = [replace(each, lease=Half.SETS) for each in core.controllers]
+    return [replace(core, controllers=under, wire=wire, on_request=False)]
+
+
+def _keeper(environment: Environment) -> SecretKeeper:
+    return SecretKeeper(environment.control.caches, Algorithm.EC)

@@ -1,0 +1,340 @@
+"""The table of stories of nested control planes, and how one is run.
+
+Called by    ``library``, and tests.
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from kubewright.api.cluster.names import PAUSED_ANNOTATION
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
+from kubewright.api.core import SECRET
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.keys import Algorithm
+from kubewright.testing.clocks import BEGIN
+from simulation.acts import Part, nothing
+from simulation.controlplanes import acts, backups, pods, resting, rotating, scaling, setup
+from simulation.controlplanes.acts import (
+    ETCD,
+    MANAGER,
+    ORDER,
+    PLANE,
+    SERVER,
+    nothing_left,
+    plane,
+    serving,
+)
+from simulation.controlplanes.machine import HostMachine
+from simulation.controlplanes.rules import Rules
+from simulation.ends import End
+from simulation.journal import Object
+from simulation.person import NAMESPACE_NAME, Person
+from simulation.run import Outcome, simulate
+from simulation.stories import Story
+from simulation.world import Plot, World
+
+OLD, NEW = "3.6.7", "3.6.8"
+"""Versions of etcd."""
+OLDER, NEWER = "1.35.0", "1.36.3"
+"""Versions of Kubernetes."""
+BETWEEN, LONG = 0.4, 5.0
+"""Seconds between two things that a user does, while the controllers still work; and when they have done."""
+
+YEAR = 370 * 86400.0
+"""Longer than any certificate of ours lasts, but for authorities."""
+
+
+# ---------------------------------------------------------------- coming and going
+
+
+def made(order: Sequence[str], pause: float = 0.0) -> Part:
+    """The four objects, in this order."""
+    return lambda person: acts.create(person, order, pause)
+
+
+def made_and_deleted(order: Sequence[str]) -> Story:
+    """The four objects, in this order at once, and deleted in the same order."""
+
+    async def act(person: Person) -> None:
+        await acts.create(person, order)
+        await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
+        await acts.delete(person, order)
+
+    return Story(f"control-plane-{'-'.join(order)}", act, nothing_left)
+
+
+def deleted(order: Sequence[str], pause: float = 0.0) -> Part:
+    """Some of the four are deleted, in this order."""
+    return lambda person: acts.delete(person, order, pause)
+
+
+async def make_and_delete(person: Person) -> None:
+    """All is deleted while it comes up."""
+    await acts.create(person)
+    await person.wait(2.5)
+    await acts.delete(person, ORDER)
+
+
+async def two_parts(person: Person) -> None:
+    """A control plane that names no controller manager."""
+    for which in (PLANE, ETCD, SERVER):
+        await acts.make(person, which, **({"parts": (ETCD, SERVER)} if which == PLANE else {}))
+
+
+async def make_again(person: Person) -> None:
+    """Deleted and made again at once, under the same names."""
+    await acts.delete(person, ORDER)
+    await person.until(lambda: nothing_left(person), "nothing is left", seconds=acts.PATIENCE)
+    await acts.create(person)
+
+
+async def keep_data(person: Person) -> None:
+    """etcd is deleted, but not its data; and made again."""
+    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
+    await acts.delete(person, [ETCD])
+    journal = person.world.journal
+    await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    retained = person.world.part(HostMachine).retained
+    acts.expect(person, list(retained) == [(NAMESPACE_NAME, acts.name_of(ETCD))], "the data is there")
+    await acts.make(person, ETCD)
+
+
+# ---------------------------------------------------------------- changes
+
+
+async def sleep(person: Person) -> None:
+    """All instances end; the data stays."""
+    for which in (MANAGER, SERVER, ETCD):
+        await acts.change(person, which, replicas=0)
+    machine = person.world.part(HostMachine)
+
+    def asleep() -> bool:
+        runs = any(each.programs for each in machine.workloads.values())
+        return not runs and not acts.ready(acts.find(person.world.journal, PLANE))
+
+    await person.until(asleep, "all of it sleeps", seconds=acts.PATIENCE)
+    await person.wait(LONG)
+
+
+async def sleep_and_wake(person: Person) -> None:
+    """And begin again, in any order."""
+    await sleep(person)
+    for which in (MANAGER, ETCD, SERVER):
+        await acts.change(person, which, replicas=1)
+
+
+async def change_on_the_way(person: Person) -> None:
+    """Versions and flags change while it comes up, and again."""
+    await acts.create(person)
+    await person.wait(1)
+    await acts.change(person, SERVER, version=OLDER)
+    await acts.change(person, ETCD, extraArgs={"quota-backend-bytes": "1000000000"})
+    await person.wait(2)
+    await acts.change(person, SERVER, version=NEWER, extraArgs={"v": "2"})
+    await acts.change(person, MANAGER, version=OLDER)
+
+
+async def roll_servers(person: Person) -> None:
+    """Two API servers get another flag, one after another."""
+    await acts.change(person, SERVER, extraArgs={"v": "2"})
+
+
+async def lose_leaves(person: Person) -> None:
+    """Certificates and kubeconfigs, but no authority, are deleted."""
+    for name in ("apiserver", "kubeconfig", "etcd-server", "controller-manager-kubeconfig"):
+        await acts.delete_secret(person, f"{acts.CLUSTER}-{name}")
+        await person.wait(BETWEEN)
+
+
+async def move_endpoint(person: Person) -> None:
+    """The endpoint gets another host name, and then another."""
+    for name in ("one.example.com", "two.example.com"):
+        await acts.change(person, PLANE, controlPlaneEndpoint={"host": name, "port": 443})
+        await person.wait(3)
+
+
+async def bring_own(person: Person) -> None:
+    """The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
+    await own_secrets(person)
+    await acts.create(person)
+
+
+async def own_secrets(person: Person) -> None:
+    """Secrets of the user's own."""
+    pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
+    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.make_secret(person, f"{acts.CLUSTER}-apiserver-notes", {"mine": b"yes"})
+
+
+async def bring_own_and_delete(person: Person) -> None:
+    """What the user brought stays when all else goes."""
+    await bring_own(person)
+    await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
+    await acts.delete(person, ORDER)
+
+
+async def bring_what_does_not_fit(person: Person) -> None:
+    """The certificate of the API server is the user's, by another authority; then the user deletes it."""
+    pair = new_cluster_authority(BEGIN, Algorithm.EC, "another")
+    name = f"{acts.CLUSTER}-apiserver"
+    await acts.make_secret(person, name, {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.create(person)
+    await person.until(
+        lambda: bool(acts.ready_reason(person, SERVER)) and acts.ready(acts.find(person.world.journal, ETCD)),
+        "the API server says what is wrong",
+        seconds=acts.PATIENCE,
+    )
+    await person.wait(LONG)
+    await acts.delete_secret(person, name)
+
+
+async def lose_authority(person: Person) -> None:
+    """The API server's authority is deleted, and restored from a copy."""
+    name = f"{acts.CLUSTER}-ca"
+    held = person.world.journal.objects[setup.SECRETS][f"{NAMESPACE_NAME}/{name}"]
+    await acts.delete_secret(person, name)
+    await person.wait(LONG)
+    await person.make(SECRET, name, data=dict(held["data"]), metadata={**kept_metadata(held), "name": name})
+
+
+def kept_metadata(held: Object) -> dict[str, object]:
+    """What a backup has of an object's metadata."""
+    meta = held["metadata"]
+    return {each: meta[each] for each in ("namespace", "labels", "ownerReferences") if each in meta}
+
+
+# ---------------------------------------------------------------- others
+
+
+async def hand_over_and_back(person: Person) -> None:
+    """Another program manages etcd for a while; what the user changes meanwhile counts afterwards."""
+    await acts.hand_over(person, ETCD)
+    await person.wait(LONG)
+    await acts.change(person, ETCD, version=NEW)
+    await person.wait(10)
+    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, acts.name_of(ETCD))
+    acts.expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
+    await acts.hand_over(person, ETCD, None)
+
+
+async def pause_all(person: Person) -> None:
+    """What a user changes while it is paused is done when it is not any more."""
+    await acts.annotate(person, PLANE, PAUSED_ANNOTATION)
+    await person.wait(LONG)
+    await acts.change(person, ETCD, version=NEW)
+    await acts.delete_secret(person, f"{acts.CLUSTER}-apiserver")
+    await person.wait(10)
+    await acts.annotate(person, PLANE, PAUSED_ANNOTATION, None)
+
+
+async def name_twice(person: Person) -> None:
+    """A second control plane names an etcd that belongs to the first; then it is deleted."""
+    second = {acts.FIELDS[ETCD]: {"name": acts.name_of(ETCD)}}
+    await person.make(acts.kind_of(PLANE), "second", spec=second)
+    await person.wait(10)
+    await person.remove(acts.kind_of(PLANE), "second")
+
+
+# ---------------------------------------------------------------- deaths, and time
+
+
+async def jump_a_year(person: Person) -> None:
+    """The clocks of managers and of the machine jump: all certificates but the authorities' have ended."""
+    person.world.journal.say("person", "a year passes")
+    person.world.managers.step_clocks(YEAR)
+    person.world.part(HostMachine).jump(YEAR)
+
+
+def dies(component: Component, *, times: int = 1) -> Part:
+    """A program dies, and is started again; the control plane is ready again after that."""
+
+    async def act(person: Person) -> None:
+        journal, machine = person.world.journal, person.world.part(HostMachine)
+        for number in range(1, times + 1):
+            acts.kill(person, component)
+            await person.wait(BETWEEN)
+            acts.expect(person, not machine.answers(NAMESPACE_NAME, acts.name_of(component)), "it is dead")
+            await person.until(
+                lambda: (
+                    machine.answers(NAMESPACE_NAME, acts.name_of(component))
+                    and acts.ready(acts.find(journal, PLANE))
+                ),
+                f"it is there again, {number}",
+                seconds=acts.PATIENCE,
+            )
+
+    return act
+
+
+async def die_together(person: Person) -> None:
+    """All programs die at once, while the API server gets another flag."""
+    await acts.change(person, SERVER, extraArgs={"v": "2"})
+    for component in Component:
+        acts.kill(person, component)
+
+
+# ---------------------------------------------------------------- the table
+
+
+WHOLE = serving()
+
+
+def _story(name: str, act: Part, end: End = WHOLE, before: Part = nothing) -> Story:
+    return Story(f"control-plane-{name}", act, end, before=before)
+
+
+def _orders() -> list[Story]:
+    """Made, and deleted: each of the four first once."""
+    orders = {each[0]: each for each in permutations(ORDER[::-1])}
+    first = [_story(f"up-{which}-first", made(order, BETWEEN)) for which, order in orders.items()]
+    last = [
+        _story(f"gone-{which}-first", deleted(order, BETWEEN), nothing_left, plane())
+        for which, order in orders.items()
+    ]
+    return [*first, *last]
+
+
+STORIES = (
+    _story("up", made(ORDER)),
+    *_orders(),
+    _story("up-with-two-parts", two_parts, serving(parts=(ETCD, SERVER))),
+    _story("gone", deleted([PLANE]), nothing_left, plane()),
+    _story("gone-at-once", deleted(ORDER), nothing_left, plane()),
+    _story("gone-backwards", deleted(ORDER, 0.15), nothing_left, plane()),
+    _story("gone-on-the-way", make_and_delete, nothing_left),
+    _story("made-again", make_again, before=plane()),
+    _story("keeps-data", keep_data, before=plane()),
+    _story("asleep-and-awake", sleep_and_wake, before=plane()),
+    _story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
+    _story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
+    _story("leaves-lost", lose_leaves, before=plane()),
+    _story("endpoint", move_endpoint, before=plane()),
+    _story("own-authority", bring_own),
+    _story("own-authority-and-gone", bring_own_and_delete, nothing_left),
+    _story("own-leaf", bring_what_does_not_fit),
+    _story("authority-lost", lose_authority, before=plane()),
+    _story("handed-over", hand_over_and_back, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    _story("paused", pause_all, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    _story("named-twice", name_twice, before=plane()),
+    _story("etcd-dies", dies(ETCD), before=plane()),
+    _story("server-dies", dies(SERVER, times=2), before=plane()),
+    _story("manager-dies", dies(MANAGER), before=plane()),
+    _story("a-year-later", jump_a_year, before=plane()),
+    _story("all-die", die_together, before=plane()),
+)
+DAY_TWO = (*backups.STORIES, *pods.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
+"""What users do with control planes that run for long."""
+ALL = (*STORIES, *DAY_TWO)
+BY_NAME = {story.name: story for story in ALL}
+
+
+def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False, until: str = "") -> Outcome:
+    """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
+    rules = Rules()
+
+    def prepare(world: World) -> None:
+        setup.install(world)
+        rules.machine = world.part(HostMachine)
+        rules.files.folder = world.part(setup.SnapshotFolder)
+
+    return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all, until=until)

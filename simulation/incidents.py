@@ -1,0 +1,196 @@
+"""Faults of the world as a whole: the ``at``, ``write`` and ``await`` faults of a schedule.
+
+Theory.      A fault is a function that does harm and returns when the harm and its late consequences are
+             over; until then the run does not check whether the world is at rest. A fault begins at a
+             moment, or between two steps of a manager: then a kill is done right there, since a task
+             of its own would run too late. Here are the faults of managers, machines and the cloud;
+             those of servers, networks and Leases are in ``outages``.
+Called by    ``run``, when the story begins.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kubewright.api.machine import names
+from kubewright.providers.sim.vm import STOP_KUBELET, Vm
+from simulation.clock import SimClock
+from simulation.journal import NODES
+from simulation.loop import Process
+from simulation.outages import OUTAGES, Incident
+from simulation.person import Person
+from simulation.world import World
+
+FREEZE_SECONDS = 50.0
+"""Longer than a Lease lasts."""
+SLOW_PROCESS_SECONDS = 20.0
+PAUSE_SECONDS, RUN_SECONDS = (1.0, 3.0), (0.1, 1.0)
+"""A slow process stands still for so long, then runs for so long, and again."""
+STEP_SECONDS = 90.0
+LEAP_SECONDS = 3600.0
+LEAP_LASTS_SECONDS = 300.0
+TIDY_SECONDS = 70.0
+TIDY_LATE_SECONDS = 900.0
+NO_CAPACITY_SECONDS = 40.0
+CLOUD_DOWN_SECONDS = 30.0
+LAGGING_SECONDS = 20.0
+
+
+def begin(world: World, person: Person) -> None:
+    """The story begins: let each fault happen at its moment, after its write, before its step."""
+    schedule, clock = world.plot.schedule, world.clock("fate")
+
+    def inject(word: str) -> None:
+        world.counts.note_fault(f"at:{word}")
+        world.journal.say("world", word)
+        if word == "kill":
+            world.managers.kill_leader()
+        else:
+            world.faults.spawn(WORDS[word](world, person, clock))
+
+    world.faults.spawn(_inject_in_time(world, clock, inject))
+    for number, word in schedule.at("await").items():
+        world.managers.before_step(int(number), partial(inject, word))
+    writes = schedule.at("write")
+
+    def after_write() -> None:
+        if word := writes.pop(world.counts.writes, ""):
+            inject(word)
+
+    if writes:
+        world.tally.on_write.append(after_write)
+    if world.plot.stale:
+        Process(world.loop, "cloud controller").spawn(_tidy(world, person, world.clock("tidy")))
+
+
+async def _inject_in_time(world: World, clock: SimClock, inject: Callable[[str], None]) -> None:
+    for moment, word in world.plot.schedule.moments():
+        await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
+        inject(word)
+
+
+async def _tidy(world: World, person: Person, clock: SimClock) -> None:
+    """What a cloud's own controller manager does, only much later: Nodes go whose VM does not exist.
+
+    The managers cannot know of a Node that no list has shown while it had a machine. They must have annotated
+    it as one without a machine.
+    """
+    while True:
+        await clock.sleep(TIDY_LATE_SECONDS)
+        there = {vm.node_name for vm in world.journal.vms.values()}
+        for name, node in tuple(world.journal.objects[NODES].items()):
+            if name not in there and names.NOT_MANAGED_ANNOTATION in node["metadata"].get("annotations", {}):
+                await person.delete_node(name)
+
+
+async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
+    world.managers.kill_leader()
+
+
+async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works stands still, for longer than its Lease; then it goes on and cannot know it."""
+    process = world.managers.one_that_works()
+    if process is not None and not process.frozen:
+        process.freeze()
+        await clock.sleep(FREEZE_SECONDS)
+        world.journal.say("world", f"{process.name} goes on")
+        process.thaw()
+
+
+async def _slow_process(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works gets CPU time only now and then."""
+    process, until = world.managers.one_that_works(), clock.monotonic() + SLOW_PROCESS_SECONDS
+    while process is not None and not process.frozen and clock.monotonic() < until:
+        process.freeze()
+        await clock.sleep(clock.random.uniform(*PAUSE_SECONDS))
+        process.thaw()
+        await clock.sleep(clock.random.uniform(*RUN_SECONDS))
+
+
+async def _clock_ahead(world: World, _person: Person, _clock: SimClock) -> None:
+    world.managers.step_clocks(STEP_SECONDS)
+
+
+async def _clock_behind(world: World, _person: Person, _clock: SimClock) -> None:
+    world.managers.step_clocks(-STEP_SECONDS)
+
+
+async def _clock_leap(world: World, _person: Person, clock: SimClock) -> None:
+    """All clocks of managers are an hour wrong, for some minutes."""
+    world.managers.step_clocks(LEAP_SECONDS)
+    await clock.sleep(LEAP_LASTS_SECONDS)
+    world.journal.say("world", "the clocks are right again")
+    world.managers.step_clocks(-LEAP_SECONDS)
+
+
+async def _clock_skew(world: World, _person: Person, clock: SimClock) -> None:
+    """The clock of one manager is wrong for good, and those of the others are not."""
+    process = clock.random.choice(world.managers.living) if world.managers.living else None
+    if process is not None:
+        world.managers.skew_clock(process, clock.random.choice((STEP_SECONDS, -STEP_SECONDS)))
+
+
+async def _vm_dies(world: World, person: Person, clock: SimClock) -> None:
+    if vm := _victim(person, clock):
+        world.cloud.kill(vm.id)
+
+
+async def _kubelet_stops(world: World, person: Person, clock: SimClock) -> None:
+    if vm := _victim(person, clock):
+        world.cloud.order(vm.id, {*vm.orders, STOP_KUBELET})
+
+
+async def _vm_vanishes(world: World, person: Person, clock: SimClock) -> None:
+    """Gone without a trace; a real cloud's controller manager takes its Node away some time later."""
+    if vm := _victim(person, clock):
+        world.cloud.vanish(vm.id)
+        await clock.sleep(TIDY_SECONDS)
+        node = world.journal.objects[NODES].get(vm.node_name)
+        if node is not None and node["spec"].get("providerID") == vm.provider_id:
+            await person.delete_node(vm.node_name)
+
+
+async def _node_deleted(_world: World, person: Person, clock: SimClock) -> None:
+    if vm := _victim(person, clock):
+        await person.delete_node(vm.node_name)
+
+
+async def _no_capacity(world: World, _person: Person, clock: SimClock) -> None:
+    """The cloud refuses new VMs for a while."""
+    world.injector.fail_calls("quota", NO_CAPACITY_SECONDS, "create")
+    await clock.sleep(NO_CAPACITY_SECONDS)
+
+
+async def _cloud_down(world: World, _person: Person, clock: SimClock) -> None:
+    """No driver call reaches the cloud for a while."""
+    world.injector.fail_calls("fail", CLOUD_DOWN_SECONDS)
+    await clock.sleep(CLOUD_DOWN_SECONDS)
+
+
+async def _lagging_cloud(world: World, _person: Person, clock: SimClock) -> None:
+    """For a while the cloud's lists and looks are those of some seconds ago."""
+    world.injector.fail_calls("stale", LAGGING_SECONDS, "status", "list")
+    await clock.sleep(LAGGING_SECONDS)
+
+
+def _victim(person: Person, clock: SimClock) -> Vm | None:
+    return clock.random.choice(person.vms) if person.vms else None
+
+
+WORDS: Mapping[str, Incident] = {
+    **OUTAGES,
+    "kill": _kill,
+    "freeze": _freeze,
+    "slow-process": _slow_process,
+    "clock-ahead": _clock_ahead,
+    "clock-behind": _clock_behind,
+    "clock-leap": _clock_leap,
+    "clock-skew": _clock_skew,
+    "vm-dies": _vm_dies,
+    "kubelet-stops": _kubelet_stops,
+    "vm-vanishes": _vm_vanishes,
+    "node-deleted": _node_deleted,
+    "no-capacity": _no_capacity,
+    "cloud-down": _cloud_down,
+    "lagging-cloud": _lagging_cloud,
+}
+"""The function of each word in ``schedule.AT``."""

@@ -1,0 +1,345 @@
+"""What invariants know beside the step that they judge: owners, counts, and which VMs and nodes had a fault.
+
+Theory.      Everything is kept up to date step by step (``learn``), so that a step of a world with twenty
+             thousand machines costs as much as one of a world with three: a machine's step changes the
+             counts of its set, a pod's those of its node, and nothing is ever counted from zero.
+             Numbers and specs have a history, because a manager acts on what it has received.
+             Exceptions are for one VM or node: a VM without power, a Node that a user deleted, a
+             silent kubelet; a fault of one excuses nothing that happens to another.
+Invariants.  ``learn`` is called once for each step, before any rule judges it. Nothing here judges.
+Called by    ``run``; read by all rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubewright.api.machine import names
+from kubewright.machines.machine.settings import MachineSettings
+from simulation.invariants.facts import (
+    controller_of,
+    deleting,
+    is_ready,
+    node_name,
+    ready_date,
+    recorded_by,
+    running,
+    selects,
+    template_of,
+)
+from simulation.invariants.history import LONG, DeploymentRecord, SetRecord, desired_by
+from simulation.invariants.pods import Pods
+from simulation.invariants.waits import Waits
+from simulation.journal import (
+    ATTACHMENTS,
+    MACHINE_DEPLOYMENTS,
+    MACHINE_SETS,
+    MACHINES,
+    NODES,
+    PODS,
+    ApiStep,
+    Journal,
+    Object,
+    Removal,
+    Step,
+    VmStep,
+)
+
+NODE_DELETED = "nodes/"
+"""Prefix of a Node's name in ``deleted_by_users``."""
+
+Index = dict[str, dict[str, None]]
+"""Sets that keep their order, by a name."""
+
+
+@dataclass(slots=True)
+class Past:
+    """For one world.
+
+    ``since``     the moment before which no manager acts on any state (``Staleness.since``)
+    ``settings``  the time-outs that the managers run with
+    ``deleted_by_users``  names of machines, and of nodes after ``nodes/``
+    ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
+                  living manager can know of it
+    ``executes_late``  whether the server executes a creation of this name long after it was sent
+    ``answering_since``  since when the servers of all clusters answer
+    ``undisturbed_since``  since when nothing has disturbed the managers that work
+    ``late_vms``  the cloud makes VMs whose creation was given up
+    """
+
+    journal: Journal
+    now: Callable[[], float]
+    since: Callable[[], float]
+    settings: MachineSettings = field(default_factory=MachineSettings)
+    deleted_by_users: set[str] = field(default_factory=set)
+    late_creation: Callable[[str], bool] = lambda _name: False
+    executes_late: Callable[[str], bool] = lambda _name: False
+    late_vms: bool = False
+    undisturbed_since: Callable[[], float] = lambda: 0.0
+    answering_since: Callable[[], float] = lambda: 0.0
+    unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """The versions that the lists of the last manager did not show: above the first, up to the second."""
+    machines: int = 0
+    """How many there ever were."""
+    updates: int = 0
+    """How often a node was selected for an update in place."""
+    name_repeated: bool = False
+    """Whether the machine that was made last has the name of an earlier one of its set."""
+    uids: dict[str, str] = field(default_factory=dict)
+    """Machines that exist: uid to key."""
+    leaving: dict[str, float] = field(default_factory=dict)
+    """Since when machines are being deleted, by uid."""
+    vms: Index = field(default_factory=dict)
+    """Ids of VMs by the uid of their machine."""
+    unowned: dict[str, float] = field(default_factory=dict)
+    """VMs without a machine, and since when; the longest first."""
+    made_unowned: set[str] = field(default_factory=set)
+    """Ids of VMs whose machine was gone when they were made."""
+    dead: set[str] = field(default_factory=set)
+    """Names of nodes on which nothing runs any more: their VM has no power, or has vanished."""
+    lost: set[str] = field(default_factory=set)
+    """Names of nodes whose Node a user deleted: the managers could not see what ran there."""
+    not_ready: dict[str, float] = field(default_factory=dict)
+    """Since when nodes are not Ready, by name."""
+    ready: dict[str, float] = field(default_factory=dict)
+    """Since when nodes are Ready, by name."""
+    recorded: Index = field(default_factory=dict)
+    """Keys of machines by the VM and by the node that they have on record."""
+    sets: dict[str, SetRecord] = field(default_factory=dict)
+    """The machines of each set, by the set's uid."""
+    deployments: dict[str, DeploymentRecord] = field(default_factory=dict)
+    """The sets of each deployment, by its key."""
+    drained: Pods = field(init=False)
+    """Pods, and who asked them to leave."""
+    waits: Waits = field(init=False)
+    """Machines that wait to be given up, and those that count against the limit of replacements."""
+    _places: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
+    """How each machine is counted: its set, whether it is alive, whether it runs."""
+
+    def __post_init__(self) -> None:
+        self.drained = Pods(self.now)
+        self.waits = Waits(self.now, self.settings, self._group)
+
+    def learn(self, step: Step) -> None:
+        """Take a step in, before any rule judges it."""
+        if isinstance(step, VmStep):
+            self._vm(step)
+        elif isinstance(step, Removal):
+            if step.resource == PODS:
+                self.drained.hear(step)
+        elif isinstance(step, ApiStep) and (learn := _LEARNED.get(step.resource)) is not None:
+            learn(self, step)
+
+    # ------------------------------------------------------------ questions
+
+    def living_vms(self, owner_uid: str) -> list[str]:
+        """The VMs of a machine that are not being deleted."""
+        return [vm_id for vm_id in self.vms.get(owner_uid, ()) if self.journal.vms[vm_id].gone_at is None]
+
+    def set_of(self, machine: Object) -> SetRecord | None:
+        """The machines of the same set."""
+        return self.sets.get(controller_of(machine)["uid"])
+
+    def deployment_of(self, record: SetRecord | None) -> DeploymentRecord | None:
+        """The deployment behind a set, if there is one."""
+        return self.deployments.get(record.deployment) if record is not None else None
+
+    def _group(self, machine: Object) -> str:
+        """What shares the limit of replacements: a deployment's machines, or a set's, or one alone."""
+        record = self.set_of(machine) if controller_of(machine)["uid"] else None
+        return str(machine["metadata"]["uid"]) if record is None else record.deployment or record.uid
+
+    # ------------------------------------------------------------ machines
+
+    def _machine(self, step: ApiStep) -> None:
+        found = step.new or step.old
+        assert found is not None
+        uid = found["metadata"]["uid"]
+        self._claim(step)
+        self._count(uid, step.new)
+        self.waits.learn(step)
+        if step.new is None:
+            self._gone(uid)
+            return
+        if step.old is None:
+            self.machines += 1
+            self._name(step.new)
+        self.uids[uid] = step.key
+        if deleting(step.new):
+            self.leaving.setdefault(uid, self.now())
+
+    def _name(self, machine: Object) -> None:
+        """Note whether the set of a new machine had one of that name before."""
+        record, name = self.set_of(machine), str(machine["metadata"]["name"])
+        self.name_repeated = record is not None and name in record.names
+        if record is not None:
+            record.names.add(name)
+
+    def _gone(self, uid: str) -> None:
+        self.uids.pop(uid, None)
+        self.leaving.pop(uid, None)
+        self.unowned.update((vm_id, self.now()) for vm_id in self.living_vms(uid))
+
+    def _claim(self, step: ApiStep) -> None:
+        for word in recorded_by(step.old):
+            self.recorded.get(word, {}).pop(step.key, None)
+        for word in recorded_by(step.new):
+            self.recorded.setdefault(word, {})[step.key] = None
+        for word in recorded_by(step.old):
+            if not self.recorded.get(word):
+                self.recorded.pop(word, None)
+
+    def _count(self, uid: str, machine: Object | None) -> None:
+        """Count a machine where it belongs now, and no longer where it was counted."""
+        before, after = self._places.get(uid), _place(machine) if machine is not None else None
+        if before == after:
+            return
+        for place, by in ((before, -1), (after, 1)):
+            if place is not None:
+                self._set_record(place[0]).count(place[1], place[2], by)
+        if machine is not None and after and after[2] != bool(before and before[2]):
+            self._changed(machine, after)
+        for place in (before, after):
+            if place is not None:
+                self._note(self._set_record(place[0]))
+                self._advance(self._set_record(place[0]))
+        if before and before[2]:
+            self._set_record(before[0]).not_yet_available.pop(uid, None)
+        if machine is not None and after and after[2]:
+            self._set_record(after[0]).started_running(uid, self._ready_since(node_name(machine)))
+        if after is None:
+            self._places.pop(uid, None)
+        else:
+            self._places[uid] = after
+
+    def _changed(self, machine: Object, after: tuple[str, bool, bool]) -> None:
+        """Note that a machine began to run, to be deleted, or stopped running."""
+        record, (_, alive, runs) = self._set_record(after[0]), after
+        if alive and not runs:
+            record.stopped_at.append(self.now())
+        else:
+            record.changed_at.append(int(machine["metadata"].get("resourceVersion", 0)))
+
+    def _ready_since(self, name: str) -> float:
+        """Since when a node is Ready by its own date: its kubelet may have reported it late."""
+        shown, node = self.ready.get(name, self.now()), self.journal.objects[NODES].get(name)
+        return min(shown, ready_date(node)) if node is not None else shown
+
+    def _note(self, record: SetRecord) -> None:
+        record.note(self.now())
+        if len(record.totals) > LONG or len(record.runnings) > LONG:
+            since = self.since()
+            record.totals.forget(since)
+            record.runnings.forget(since)
+
+    # ------------------------------------------------------------ sets and deployments
+
+    def _set_record(self, uid: str) -> SetRecord:
+        return self.sets.setdefault(uid, SetRecord(uid))
+
+    def _set(self, step: ApiStep) -> None:
+        found = step.new or step.old
+        assert found is not None
+        record, owner = self._set_record(found["metadata"]["uid"]), controller_of(found)
+        before = self.deployments.get(record.deployment)
+        if before is not None:
+            before.sets.pop(record.uid, None)
+        record.key, record.there = step.key, step.new is not None
+        record.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
+        record.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
+        record.template = template_of(found)
+        record.stopped.put(names.FREEZE_LABEL in found["metadata"].get("labels", {}), self.now())
+        record.frozen = names.SCALE_UP_DISABLED_LABEL in found["metadata"].get("labels", {})
+        record.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
+        record.size = int(found["spec"].get("replicas", 0)) if record.there else 0
+        if record.sizes.put(record.size, self.now()):
+            record.size_since = self.since()
+        if record.there and record.deployment:
+            deployment = self._deployment_record(record.deployment)
+            deployment.sets[record.uid] = record
+        if before is not None and record.uid not in before.sets:
+            before.lost.append((self.now(), record))
+        if record.deployment:
+            self._deployment_record(record.deployment).settle(self.now())
+            self._advance(record)
+        if not record.there and not record.total:
+            del self.sets[record.uid]
+
+    def _advance(self, record: SetRecord) -> None:
+        """A set or its machines changed: so may its deployment's rollout."""
+        deployment = self.deployment_of(record)
+        if deployment is not None and not deployment.rollout.over:
+            deployment.advance(self.now(), self.since())
+
+    def _deployment_record(self, key: str) -> DeploymentRecord:
+        return self.deployments.setdefault(key, DeploymentRecord(key))
+
+    def _deployment(self, step: ApiStep) -> None:
+        deployment = self._deployment_record(step.key)
+        deployment.there = step.new is not None
+        deployment.leaving = step.new is None or deleting(step.new)
+        if step.new is not None:
+            deployment.want(desired_by(step.new), self.now())
+            deployment.settle(self.now())
+            deployment.advance(self.now(), self.since())
+
+    # ------------------------------------------------------------ VMs, nodes, pods
+
+    def _vm(self, step: VmStep) -> None:
+        """A VM never changes its machine. One that boots from data is a cluster's: other rules judge it."""
+        vm = step.new or step.old
+        assert vm is not None
+        if vm.bootstrap is not None:
+            return
+        if step.new is None:
+            self.vms.get(vm.owner_uid, {}).pop(vm.id, None)
+            self.unowned.pop(vm.id, None)
+            if vm.gone_at is None:
+                self.dead.add(vm.node_name)
+            return
+        self.vms.setdefault(vm.owner_uid, {})[vm.id] = None
+        if vm.gone_at is not None:
+            self.unowned.pop(vm.id, None)
+            return
+        if vm.owner_uid not in self.uids:
+            self.unowned.setdefault(vm.id, self.now())
+            if step.old is None:
+                self.made_unowned.add(vm.id)
+        if vm.powered:
+            self.dead.discard(vm.node_name)
+        else:
+            self.dead.add(vm.node_name)
+
+    def _node(self, step: ApiStep) -> None:
+        self.updates += selects(step)
+        if step.new is None:
+            self.not_ready.pop(step.key, None)
+            self.ready.pop(step.key, None)
+            if NODE_DELETED + step.key in self.deleted_by_users:
+                self.lost.add(step.key)
+        elif is_ready(step.new):
+            self.not_ready.pop(step.key, None)
+            self.ready.setdefault(step.key, self.now())
+        else:
+            self.ready.pop(step.key, None)
+            self.not_ready.setdefault(step.key, self.now())
+
+    def _pod(self, step: ApiStep) -> None:
+        self.drained.learn(step)
+
+    def _attachment(self, step: ApiStep) -> None:
+        self.drained.learn_attachment(step)
+
+
+def _place(machine: Object) -> tuple[str, bool, bool]:
+    alive = not deleting(machine)
+    return str(controller_of(machine)["uid"]), alive, alive and running(machine)
+
+
+_LEARNED: dict[str, Callable[[Past, ApiStep], None]] = {
+    MACHINES: Past._machine,
+    MACHINE_SETS: Past._set,
+    MACHINE_DEPLOYMENTS: Past._deployment,
+    NODES: Past._node,
+    PODS: Past._pod,
+    ATTACHMENTS: Past._attachment,
+}

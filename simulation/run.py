@@ -1,0 +1,283 @@
+"""One run: a story, a plot, and their outcome.
+
+Theory.      ``simulate`` makes a loop and a world, runs the story while the plot injects its faults,
+             waits until the end is as the story says and no manager writes any more, and takes a picture.
+             Names, ids and times differ between runs, so the picture has the machines as a multiset
+             of what matters about them: two runs ended in the same world when their pictures are equal.
+Invariants.  The same story, plot and code give the same trace, byte for byte.
+Called by    ``campaign``, ``crashes``, ``search``, ``goldens``, ``scale``, ``__main__`` and tests.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+
+from simulation import incidents
+from simulation.invariants import INVARIANTS, NEED_FRESH_LISTS, Invariant, Past, judge
+from simulation.journal import Step
+from simulation.log_capture import captured_logs
+from simulation.loop import Deadlock, Livelock, SimLoop
+from simulation.person import Late, Person
+from simulation.picture import Picture, picture
+from simulation.schedule import LATE_CALLS, LONG_FAULTS
+from simulation.stories import Story
+from simulation.tally import Counts
+from simulation.work import Kinds, Work
+from simulation.world import Plot, World
+
+REST_SECONDS = 15.0
+"""Without a write for so long, a world is at rest."""
+UNREST_SECONDS = 1500.0
+"""A world that reached its end and still writes after this never comes to rest. A call that failed for an
+unknown reason is tried again after ten minutes (``driver.errors.LONG``), and may get a second fault."""
+LONG_SECONDS = 600.0
+"""What an outage of minutes and its consequences add to that."""
+MANAGERS = 2
+"""How many there are when they elect a leader."""
+QUIET_REQUESTS = 12
+"""How many a manager may make in a minute at rest, whatever the number of machines (DESIGN §8)."""
+VIOLATIONS = 3
+"""A run stops after so many."""
+
+Hook = Callable[[World], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a run. ``violations`` is empty when no rule was broken."""
+
+    story: str
+    plot: Plot
+    violations: tuple[str, ...]
+    picture: Picture
+    counts: Counts
+    seconds: float
+    digest: str
+    lines: list[str] = field(repr=False)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was violated."""
+        return not self.violations
+
+
+def simulate(
+    story: Story,
+    plot: Plot,
+    *,
+    quiet: float = 0.0,
+    prepare: Hook = lambda _world: None,
+    invariants: tuple[Invariant, ...] = INVARIANTS,
+    collect: bool = False,
+    plans: bool = False,
+    even: bool = False,
+    until: str = "",
+) -> Outcome:
+    """Run a story under a plot.
+
+    Args:
+        story: what users do.
+        plot: seed and faults.
+        quiet: after the end, let so many seconds pass in which no manager may write.
+        prepare: called with the world before anything runs in it.
+        invariants: what must be true at every step.
+        plans: write each decision of the controllers and its reason into the trace.
+        even: fixed order and mean delays instead of drawn ones (``loop.SimLoop``).
+        collect: let the garbage collector run when it likes; for large worlds that need the memory.
+        until: the name of a rule; the run is given up when it is violated.
+    """
+    loop = SimLoop(plot.seed, even=even)
+    run = _Run(loop, story, plot, invariants, until)
+    with _stillness(collect), captured_logs(run.world.journal, plans=plans) as errors:
+        try:
+            return loop.run_until_complete(run.whole(quiet, prepare, errors))
+        finally:
+            loop.destroy()
+
+
+class _Run:
+    def __init__(
+        self, loop: SimLoop, story: Story, plot: Plot, invariants: tuple[Invariant, ...], until: str
+    ) -> None:
+        self._loop = loop
+        self._until = until
+        self._story = story
+        self._plot = plot
+        self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_FRESH_LISTS]
+        self.world = World(loop, plot, story.kubelets, joins=story.joins)
+        self.person = Person(self.world, self._over)
+        self.violations: list[str] = []
+        self._steps = 0
+        self._troubled = 0.0
+        self._faults = 0
+        self._kinds = Kinds(self.world)
+        self._past = Past(
+            self.world.journal,
+            loop.time,
+            self.world.staleness.since,
+            settings=plot.options.machine,
+            deleted_by_users=self.person.deleted,
+            late_creation=self.world.is_late_creation,
+            executes_late=self.world.executes_late,
+            undisturbed_since=self._undisturbed_since,
+            answering_since=self.world.answering_since,
+            late_vms=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
+            unseen=lambda: self.world.managers.unseen,
+        )
+
+    async def whole(self, quiet: float, prepare: Hook, errors: list[str]) -> Outcome:
+        prepare(self.world)
+        self.world.journal.listen(self._check)
+        try:
+            await self._tell()
+            await self._rest()
+        except (Late, Deadlock, Livelock) as error:
+            if not self._over():  # else the run was given up
+                self.violations.append(f"{type(error).__name__}: {error}")
+        self._count()
+        if quiet and not self.violations:
+            await self._be_quiet(quiet)
+        self._add_errors(errors)
+        world = self.world
+        return Outcome(
+            self._story.name,
+            self._plot,
+            tuple(self.violations),
+            picture(world.journal),
+            world.counts,
+            self._loop.time(),
+            world.journal.digest(),
+            [*world.journal.lines],
+        )
+
+    async def _tell(self) -> None:
+        world, person, story = self.world, self.person, self._story
+        await world.begin()
+        await person.furnish()
+        for _ in range(MANAGERS if self._plot.elect else 1):
+            world.managers.start()
+        await story.before(person)
+        await person.wait(REST_SECONDS)
+        world.tell()
+        self._steps = self._loop.steps
+        incidents.begin(world, person)
+        await story.act(person)
+        await person.until(lambda: story.end(person), story.name)
+
+    async def _rest(self) -> None:
+        """Wait until no manager writes any more, and the end is still as it should be."""
+        world, person, counts = self.world, self.person, self.world.counts
+        last = max((at for at, _ in self._plot.schedule.moments()), default=0.0) + world.began + 5.0
+
+        def at_rest() -> bool:
+            now = self._loop.time()
+            led = (since := world.managers.led_since) is not None and now - since > REST_SECONDS
+            still = now > last and now - counts.last_write > REST_SECONDS and not world.busy
+            return led and still and self._story.end(person)
+
+        await person.until(
+            at_rest, "the world comes to rest", seconds=UNREST_SECONDS + last + _longest(self._plot)
+        )
+
+    async def _be_quiet(self, seconds: float) -> None:
+        """Nothing happens, so no manager may write, and none may ask more than the design allows."""
+        counts = self.world.counts
+        writes, requests = counts.writes, counts.requests
+        await self.person.wait(seconds)
+        wrote, asked = counts.writes - writes, counts.requests - requests
+        if wrote or asked > QUIET_REQUESTS * len(self.world.managers.living) * (1 + seconds / 60.0):
+            told = f"quiet_at_rest: {wrote} writes and {asked} requests in {seconds:g} s"
+            self.violations.append(told)
+
+    def _count(self) -> None:
+        """Check that the managers sent no more requests than there was work."""
+        counts = self.world.counts
+        counts.steps = self._loop.steps - self._steps
+        bound = self._work().bound()
+        if counts.requests > bound:
+            self.violations.append(f"bounded_work: {counts.requests} requests, more than {bound}")
+
+    def _work(self) -> Work:
+        past, counts = self._past, self.world.counts
+        return Work(
+            near=self._kinds.of("control"),
+            far=self._kinds.of("target"),
+            apart=self._plot.apart,
+            lives=1 + counts.kills,
+            machines=past.machines,
+            desired=sum(each.most for deployment in past.deployments.values() for each in deployment.desired),
+            changes=sum(len(deployment.desired) for deployment in past.deployments.values()),
+            seconds=self._loop.time() - self.world.began,
+            updates=past.updates,
+            held=self.person.held,
+            other_requests=self.world.other_requests(),
+            elect=self._plot.elect,
+            faults=counts.faults,
+        )
+
+    def _over(self) -> bool:
+        awaited = self._until and any(each.startswith(f"{self._until}:") for each in self.violations)
+        return bool(awaited) or len(self.violations) >= VIOLATIONS
+
+    def _undisturbed_since(self) -> float:
+        """Since when nothing has disturbed the managers that work; now, while one half has none.
+
+        An answer that a manager waits for disturbs it until it comes: a manager that begins knows nothing
+        before its first lists are complete.
+        """
+        now, managers = self._loop.time(), self.world.managers
+        if (led := managers.led_since) is None:
+            return now
+        delayed = min(now, self.world.injector.delayed_until(managers.living))
+        return max(self._troubled, delayed, led if self._plot.elect else 0.0)
+
+    def _watch_faults(self) -> None:
+        """Remember when a fault last happened, or was still under way."""
+        faults = sum(self.world.counts.faults.values()) + self.world.counts.kills
+        if faults != self._faults or self.world.faults.busy:
+            self._faults, self._troubled = faults, self._loop.time()
+
+    def _check(self, step: Step) -> None:
+        self._watch_faults()
+        self._past.learn(step)
+        found = judge(step, self._past, self._invariants)
+        if found and not self._over():
+            for wrong in found:
+                self.world.journal.say("rules", wrong)
+            self.violations += found
+
+    def _add_errors(self, errors: list[str]) -> None:
+        self.violations += self.world.tally.deposed[:VIOLATIONS]
+        surprises = dict.fromkeys((*errors, *self._loop.trouble))
+        self.violations += [f"no_surprises: {error}" for error in [*surprises][:VIOLATIONS]]
+
+
+def _longest(plot: Plot) -> float:
+    """About how long the longest of its faults lasts."""
+    return LONG_SECONDS if plot.schedule.has(LONG_FAULTS) else 0.0
+
+
+@cache
+def _freeze() -> None:
+    """Once: what was there before the first world need not be looked through after each.
+
+    It stays frozen: to thaw it after each run would freeze the world of that run with it the next time, a
+    megabyte each.
+    """
+    gc.freeze()
+
+
+@contextmanager
+def _stillness(collect: bool) -> Iterator[None]:
+    """No automatic garbage collection."""
+    collecting = gc.isenabled()
+    _freeze()
+    if not collect:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -1,0 +1,100 @@
+"""The policy of toy deployments: how toys are rolled out, and how old ones are left to users to delete.
+
+Called by    ``toys.api``.
+Source       capi.md §7.9.
+"""
+
+from msgspec import json, structs
+
+from kubewright.base.names import child_name, fnv32a, safe_encode
+from kubewright.machines.deployment.policy import REASONS
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
+from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.status import conditions, counted
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
+from kubewright.rollout.revisions import largest
+from simulation.toys.kinds import (
+    GROUP,
+    TOY,
+    TOY_DEPLOYMENT,
+    TOY_SET,
+    ToyCondition,
+    ToyDeployment,
+    ToyDeploymentStatus,
+    ToySet,
+    ToyTemplate,
+)
+from simulation.toys.policy import DESIRED, FINALIZER, NO_CREATION, ToyMember, ranking
+
+REVISION = f"{GROUP}/revision"
+HASH = f"{GROUP}/template-hash"
+
+
+def strategy(deployment: ToyDeployment) -> Strategy:
+    """How old toys give way to new ones."""
+    given = deployment.spec.strategy
+    if given.type == "OnDelete":
+        return OnDelete()
+    surge = given.rolling_update.max_surge if given.rolling_update else None
+    missing = given.rolling_update.max_unavailable if given.rolling_update else None
+    return RollingUpdate(1 if surge is None else surge, 0 if missing is None else missing)
+
+
+def identity(template: ToyTemplate) -> bytes:
+    """A flavor is what is rolled out; labels are not."""
+    return template.spec.flavor.encode()
+
+
+def name_and_hash(deployment: ToyDeployment) -> tuple[str, str]:
+    """The name of the set of a flavor."""
+    hash_input = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
+    hashed = safe_encode(str(fnv32a(json.encode(hash_input))))
+    return child_name(deployment.name, hashed), hashed
+
+
+def propagated(each: ToySet, deployment: ToyDeployment) -> ToySet:
+    """What a set takes over without a rollout."""
+    return structs.replace(each, spec=structs.replace(each.spec, delete_policy=deployment.spec.delete_policy))
+
+
+def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
+    """Counts and conditions, and no more."""
+    found = conditions(seen, outcome, ToyCondition, {})
+    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
+
+
+TOY_DEPLOYMENTS: DeploymentPolicy[ToyDeployment, ToySet, ToyMember] = DeploymentPolicy(
+    name="toydeployment",
+    component="toydeployment-controller",
+    kind=TOY_DEPLOYMENT,
+    set_kind=TOY_SET,
+    member_kind=TOY,
+    finalizer=FINALIZER,
+    metadata_keys=MetadataKeys(
+        template_hash=HASH,
+        revision=REVISION,
+        history=f"{GROUP}/revision-history",
+        desired=DESIRED,
+        ceiling=f"{GROUP}/max-replicas",
+        no_creation=NO_CREATION,
+    ),
+    reasons=REASONS,
+    words=Words(
+        deployment="ToyDeployment",
+        set="toy set",
+        member="toy",
+        scaled="Scaled {direction} {name} from {before} to {after}",
+    ),
+    with_defaults=lambda deployment: deployment,
+    validate=lambda _deployment: "",
+    strategy=strategy,
+    scaling=CAPI_SCALING,
+    identity=identity,
+    name_and_hash=name_and_hash,
+    propagated=propagated,
+    choice=largest,
+    ranking=ranking,
+    set_conditions=lambda each: each.status.conditions,
+    status=status,
+)

@@ -1,0 +1,194 @@
+"""A whole world in one event loop: API servers, cloud, kubelets, and managers that can be killed.
+
+Theory.      Every part is a process of its own (``loop.Process``) with a clock of its own, and talks
+             to the others over ``network`` and ``cloud``, where faults are injected (``injector``). Nodes and
+             pods are in the cluster of the machines, or in a cluster of their own (``Plot.apart``).
+             The data of servers and cloud survive every kill; a manager keeps nothing.
+Invariants.  A run is a function of seed, schedule and story. Faults come from outside only: the product
+             has no code for the simulation.
+Called by    ``run``. What users do is in ``person``; the managers are in ``managers``.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar, cast
+
+from kubewright.compose.options import Options
+from kubewright.driver.contract import Driver
+from kubewright.driver.life.orphans import OrphanSettings
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import KubeletSettings
+from simulation import removals
+from simulation.api_servers import SimServer
+from simulation.clock import SimClock
+from simulation.injector import Injector
+from simulation.journal import Journal, VmStore
+from simulation.loop import Process, SimLoop
+from simulation.managers import Managers
+from simulation.network import Line
+from simulation.schedule import CALM, Schedule
+from simulation.staleness import Staleness
+from simulation.tally import Counts, Tally
+
+Part = TypeVar("Part")
+
+OPTIONS = Options(
+    machine=MachineSettings(
+        creation_timeout=timedelta(minutes=5),
+        health_timeout=timedelta(seconds=60),
+        resource_exhausted_retry=timedelta(seconds=30),
+    ),
+    orphans=OrphanSettings(
+        period=timedelta(seconds=60), confirmation=timedelta(seconds=40), soon=timedelta(seconds=20)
+    ),
+    grace=40.0,
+)
+"""Time-outs short enough that no story takes an hour, and long enough that none expires without a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Faults and settings of a run, beside its story.
+
+    ``kill_after``  kill the manager after so many writes of the story (0: never)
+    ``elect``       managers elect a leader
+    ``apart``       nodes and pods are in a cluster of their own
+    ``stale``       a manager that is started again first sees the objects as they were so many versions ago
+    """
+
+    seed: int = 0
+    schedule: Schedule = CALM
+    kill_after: int = 0
+    elect: bool = False
+    apart: bool = False
+    stale: int = 0
+    options: Options = OPTIONS
+
+
+class World:
+    """See the module. ``begin`` first; ``tell`` marks the moment from which writes and faults count."""
+
+    def __init__(
+        self, loop: SimLoop, plot: Plot, kubelets: KubeletSettings | None = None, *, joins: bool = True
+    ) -> None:
+        self.loop = loop
+        self.plot = plot
+        self.joins = joins
+        self.began = 0.0
+        self.journal = Journal(loop.time)
+        self.staleness = Staleness(loop.time, lambda: self.managers.duties())  # noqa: PLW0108 -- not there yet
+        self.journal.listen(self.staleness.learn)
+        self.tally = Tally(self.journal, loop.time)
+        self.injector = Injector(plot.schedule, self.tally, self.journal, self.clock("weather"))
+        self.faults = Process(loop, "faults")
+        self._person = Process(loop, "person")
+        self._kubelets = Process(loop, "kubelets")
+        self._cloud = Process(loop, "cloud")
+        self.control = self._cluster("control")
+        self.target = self._cluster("target") if plot.apart else self.control
+        self.clusters = (self.control, self.target) if plot.apart else (self.control,)
+        self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
+        self.driver = SimDriver(self.cloud, kubelets)
+        self.between: Callable[[Driver, str], Driver] = lambda remote, _manager: remote
+        """What a manager of this name has between itself and the connection to the cloud (``dialled``)."""
+        steady = self.clock("person")
+        self.client = self._connect(self.control, self._person, steady)
+        self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
+        self.managers = Managers(self, self._cloud)
+        self.other_requests: Callable[[], int] = lambda: 0
+        """How many requests the controllers of other APIs than that of machines may make (``work.Work``)."""
+        self._parts: dict[type, object] = {}
+        self.tally.on_write.append(self._kill_after)
+
+    @property
+    def counts(self) -> Counts:
+        """What the managers did since the story began."""
+        return self.tally.counts
+
+    @property
+    def busy(self) -> bool:
+        """Whether a fault is still active, or a cloud call under way: it may still change something."""
+        return self.faults.busy or self._cloud.busy
+
+    def add(self, part: object) -> None:
+        """Add a part that only worlds of one API have, for its stories and rules."""
+        self._parts[type(part)] = part
+
+    def part(self, kind: type[Part]) -> Part:
+        """The part of that type.
+
+        Raises:
+            KeyError: this world has none.
+        """
+        return cast(Part, self._parts[kind])
+
+    def is_late_creation(self, name: str) -> bool:
+        """Whether an object is created by a late request that no manager knows of: its sender was killed.
+
+        Where managers elect a leader, every late sender counts as one that leads no more.
+        """
+        sender = self.injector.late_creations.get(name)
+        living = [] if self.plot.elect else [process.name for process in self.managers.living]
+        return sender is not None and sender not in living
+
+    def answering_since(self) -> float:
+        """Since when the servers of all clusters answer; now, while one does not."""
+        return max(cluster.host.answering_since for cluster in self.clusters)
+
+    def executes_late(self, name: str) -> bool:
+        """Whether the server executes a creation of that name long after it was sent.
+
+        Its sender may have sent it again meanwhile, and the object may be gone: no server can know.
+        """
+        return name in self.injector.late_creations
+
+    def clock(self, name: str) -> SimClock:
+        """A clock for one part, with random draws of its own.
+
+        The name is part of the seed: with another name every seed means another run.
+        """
+        return SimClock(self.loop, f"{self.plot.seed}/{name}")
+
+    async def begin(self) -> None:
+        """Start servers and kubelets; the managers are started when the CRDs exist."""
+        for cluster in self.clusters:
+            await cluster.start()
+        if self.joins:
+            self._kubelets.spawn(self._be_kubelets(), name="kubelets")
+
+    def tell(self) -> None:
+        """The story begins: from here on writes are counted and faults injected."""
+        self.began = self.loop.time()
+        self.tally.begin()
+        self.injector.begin()
+        self.journal.say("world", "the story begins")
+
+    def _cluster(self, name: str) -> SimServer:
+        cluster = SimServer(self.loop, self.journal, name, self.clock)
+        cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
+        heard = partial(removals.heard, self.journal)
+        cluster.host.on_asked += [self.tally.asked, self.staleness.arrives, heard]
+        cluster.host.on_answered += [self.tally.answered, self.staleness.is_done]
+        return cluster
+
+    @staticmethod
+    def _connect(cluster: SimServer, process: Process, clock: SimClock) -> Client:
+        """A client whose requests get no faults."""
+        return Client(Line(cluster.host, process), clock, name=cluster.name)
+
+    async def _be_kubelets(self) -> None:
+        informers = Informers(self._connect(self.target, self._kubelets, self.clock("kubelets")))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informers.run())
+            group.create_task(self.driver.run(informers))
+
+    def _kill_after(self) -> None:
+        if self.began and self.counts.writes == self.plot.kill_after:
+            self.managers.kill_all()
