@@ -32,8 +32,8 @@ from kubewright.machines.machine.replacements import ReplacementCounts, counts_a
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
 from kubewright.machines.migration.old_classes import OldClasses
-from kubewright.nodes.drain.lookup import VolumeIds
 from kubewright.nodes.drain.removals import Removals
+from kubewright.nodes.drain.session import VolumeIds
 from kubewright.nodes.drain.volumes import Attached, without_attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
