@@ -36,7 +36,7 @@ from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.namespaces import Namespaces
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
 from kubewright.machines.machine.caches import Caches, LookDeps, class_key, secret_keys
