@@ -9,8 +9,8 @@ import pytest
 from kubewright.api.core import POD
 from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.runtime.sessions.listeners import Listener, Listeners

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.core import POD, NodeCondition
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.decide import PODS_PER_PASS
 from kubewright.nodes.drain.plan import DrainPlan, Try

@@ -12,7 +12,7 @@ import pytest
 from kubewright.api.core import PDB, POD
 from kubewright.base.delays import POLL, SOON
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.budgets import FRESH_SECONDS, LIST_SECONDS, Budgets, ByLabels
 from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan, Requests
