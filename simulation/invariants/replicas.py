@@ -9,8 +9,7 @@ Called by    ``invariants``, whose table these rules stand in.
 from collections.abc import Callable, Iterable, Mapping
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import UPDATE_RESULT_LABEL
+from kubewright.api.machine.names import UPDATE_RESULT_LABEL, Phase
 from simulation.invariants.facts import (
     deleting,
     is_kept_free,

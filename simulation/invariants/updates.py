@@ -3,7 +3,7 @@
 Called by    ``invariants``, whose table these rules stand in.
 """
 
-from kubewright.api.machine.updates import SELECTED_LABEL, UPDATE_RESULT_LABEL
+from kubewright.api.machine.names import SELECTED_LABEL, UPDATE_RESULT_LABEL
 from simulation.invariants.facts import controller_of, deleting, phase, running, selects
 from simulation.invariants.history import DeploymentRecord
 from simulation.invariants.past import Past

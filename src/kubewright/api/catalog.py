@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kubewright.api.admission import Rules
-from kubewright.api.bootstrap import crds as bootstrap_crds
-from kubewright.api.bootstrap import defaults as bootstrap_defaults
+from kubewright.api.bootstrap import manifests as bootstrap_crds
+from kubewright.api.bootstrap import validate as bootstrap_defaults
 from kubewright.api.bootstrap import validate as bootstrap_rules
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.capacity import manifests as capacity
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE
 from kubewright.api.capacity.validate import reserve_warnings, validate_reserve
-from kubewright.api.cluster import crds as cluster_crds
-from kubewright.api.cluster import defaults, for_clusterctl, validate
+from kubewright.api.cluster import manifests, validate
+from kubewright.api.cluster import manifests as cluster_crds
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -29,12 +29,14 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
-from kubewright.api.controlplane import crds as controlplane_crds
+from kubewright.api.controlplane import manifests as controlplane_crds
 from kubewright.api.controlplane import validate as controlplane_rules
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+)
+from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
@@ -44,7 +46,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.crd import Definition, crd
 from kubewright.api.faults import FieldError
-from kubewright.api.infra import crds as infra_crds
+from kubewright.api.infra import manifests as infra_crds
 from kubewright.api.infra import validate as infra_rules
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
@@ -52,10 +54,10 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE,
     KUBEWRIGHT_MACHINE_TEMPLATE,
 )
-from kubewright.api.machine import crds as machine_crds
+from kubewright.api.machine import manifests as machine_crds
 from kubewright.api.machine import v1alpha1 as machine_api
 from kubewright.api.machine import validate as machine_rules
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine.validate import with_defaults
 
 CLUSTERCTL = "clusterctl"
 """The name of the kinds that clusterctl looks for."""
@@ -67,7 +69,7 @@ DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
     "infrastructure": infra_crds.DEFINITIONS,
     "controlplanes": controlplane_crds.DEFINITIONS,
     "reserves": capacity.DEFINITIONS,
-    CLUSTERCTL: for_clusterctl.DEFINITIONS,
+    CLUSTERCTL: manifests.DEFINITIONS,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
 
@@ -126,23 +128,23 @@ def rules_of_machines(migrated: Kinds | None = None) -> tuple[Rules[Any], ...]:
 
 RULES: tuple[Rules[Any], ...] = (
     *rules_of_machines(),
-    Rules(CLUSTER, default=defaults.default_cluster, check=validate.validate_cluster),
-    Rules(MACHINE, default=defaults.default_machine, check=validate.validate_machine),
+    Rules(CLUSTER, default=validate.default_cluster, check=validate.validate_cluster),
+    Rules(MACHINE, default=validate.default_machine, check=validate.validate_machine),
     Rules(
         MACHINE_SET,
-        default=defaults.default_set,
-        prepare=defaults.with_replicas,
+        default=validate.default_set,
+        prepare=validate.with_replicas,
         by_name=True,
         check=validate.validate_set,
     ),
     Rules(
         MACHINE_DEPLOYMENT,
-        default=defaults.default_deployment,
-        prepare=defaults.with_replicas,
+        default=validate.default_deployment,
+        prepare=validate.with_replicas,
         by_name=True,
         check=validate.validate_deployment,
     ),
-    Rules(MACHINE_HEALTH_CHECK, default=defaults.default_health_check, check=validate.validate_health_check),
+    Rules(MACHINE_HEALTH_CHECK, default=validate.default_health_check, check=validate.validate_health_check),
     Rules(MACHINE_DRAIN_RULE, check=validate.validate_drain_rule),
     Rules(
         KUBEADM_CONFIG,
@@ -189,7 +191,7 @@ RULES: tuple[Rules[Any], ...] = (
 )
 """The admission of each kind that has one."""
 
-EMBEDDED_RULES = (*RULES, Rules(for_clusterctl.MACHINE_POOL, check=for_clusterctl.refuse_new_pool))
+EMBEDDED_RULES = (*RULES, Rules(manifests.MACHINE_POOL, check=manifests.refuse_new_pool))
 """The same for the embedded server, which does not evaluate the rules in CRDs (CEL)."""
 
 

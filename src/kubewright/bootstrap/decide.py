@@ -18,8 +18,8 @@ from datetime import timedelta
 from itertools import chain
 
 from kubewright.api.bootstrap.validate import validate_spec
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.cluster.names import kubeconfig_secret, paused
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.conditions import condition_of, since_not_true
 from kubewright.api.faults import summary

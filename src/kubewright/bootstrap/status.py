@@ -15,12 +15,13 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    ConditionType,
+    Reason,
     false_condition,
     summary,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.bootstrap.steps import Report

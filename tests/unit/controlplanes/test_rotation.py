@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 
-from kubewright.api.controlplane.names import StopBefore
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Reason, StopBefore
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.controlplanes.certificates.look import read_secret

@@ -13,7 +13,7 @@ Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it w
 from collections.abc import Iterator
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order

@@ -23,8 +23,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from kubewright.api.cluster.names import SECRET_VALUE_KEY
-from kubewright.api.controlplane.names import StopBefore
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Reason, StopBefore
 from kubewright.base.clock import rfc3339
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.pki.facts import Facts, facts_of, is_signed_by

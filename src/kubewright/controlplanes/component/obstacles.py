@@ -14,8 +14,7 @@ Called by    ``decide`` and ``status``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
-from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION, ComponentCondition, Reason
 from kubewright.base.plan import Awaited
 from kubewright.controlplanes.component.membership import problem_of_number
 from kubewright.controlplanes.component.rollout import outdated

@@ -11,7 +11,7 @@ Called by    ``act``; ``replicas.reports`` carries it out.
 """
 
 from kubewright.api.cluster.conditions import ERROR
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlaneStatus
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.replicas.pace import Pace

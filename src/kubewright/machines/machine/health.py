@@ -24,7 +24,7 @@ from datetime import timedelta
 
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, NodeConditionType, OperationState, OperationType, Phase
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
@@ -196,10 +196,10 @@ def _why_not_joined(seen: Seen) -> str:
 
 def _update_result(seen: Seen) -> Report | None:
     """What the agent on the node says of its update in place, where that is new."""
-    if seen.node is None or not (said := updates.update_result(seen.node.metadata.labels)):
+    if seen.node is None or not (said := names.update_result(seen.node.metadata.labels)):
         return None
-    finding = Finding.UPDATED if said == updates.UpdateResult.SUCCESSFUL else Finding.NOT_UPDATED
-    why = seen.node.metadata.annotations.get(updates.UPDATE_FAILED_REASON_ANNOTATION, "")
+    finding = Finding.UPDATED if said == names.UpdateResult.SUCCESSFUL else Finding.NOT_UPDATED
+    why = seen.node.metadata.annotations.get(names.UPDATE_FAILED_REASON_ANNOTATION, "")
     return states.report(seen, finding, why) if states.moves(seen.phase, finding) else None
 
 
@@ -208,10 +208,10 @@ def _not_updated(seen: Seen) -> bool:
     cordoned and of an older template, so the machine is not saved by it. Its deployment's controller, or a
     user, lets go of the node by taking the candidate's label off.
     """
-    if seen.node is None or updates.CANDIDATE_LABEL not in seen.node.metadata.labels:
+    if seen.node is None or names.CANDIDATE_LABEL not in seen.node.metadata.labels:
         return False
     told = condition_of(seen.node.status.conditions, NodeConditionType.IN_PLACE_UPDATE)
-    return told is not None and told.reason in updates.UNFINISHED
+    return told is not None and told.reason in names.UNFINISHED
 
 
 def _updating(seen: Seen) -> Plan:

@@ -1,6 +1,6 @@
 """Decide how far the update of a node in place is, and drain the node before it.
 
-Theory.      Three parties share a node by marks, each of which has one writer (``api.machine.updates``): the
+Theory.      Three parties share a node by marks, each of which has one writer (``api.machine.names``): the
              controller of a deployment, or a user, selects it by labels; the machine's controller answers
              with the node's condition; the agent on the node waits for "ready", updates the node and labels
              it with the result. ``step`` finds the next reason from the condition's reason and the labels.
@@ -21,9 +21,8 @@ from datetime import datetime, timedelta
 
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
-from kubewright.api.machine import updates
-from kubewright.api.machine.names import EventReason, NodeConditionType
-from kubewright.api.machine.updates import UpdateReason, UpdateResult
+from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason, NodeConditionType, UpdateReason, UpdateResult
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import states
@@ -68,7 +67,7 @@ def step(seen: Seen, node: Node) -> Plan | None:
     reason = reason_in(node.status.conditions)
     if told := _labelled(seen, node, reason):
         return _says(seen, node, told)
-    if updates.CANDIDATE_LABEL not in node.metadata.labels:
+    if names.CANDIDATE_LABEL not in node.metadata.labels:
         return None
     if reason == UpdateReason.SELECTED:
         return _drain(seen, node)
@@ -82,7 +81,7 @@ def drains_for_update(seen: Seen) -> bool:
     node = seen.node
     if node is None or seen.phase not in states.UPDATABLE or not node.spec.unschedulable:
         return False
-    return is_selected(node) and updates.CANDIDATE_LABEL in node.metadata.labels
+    return is_selected(node) and names.CANDIDATE_LABEL in node.metadata.labels
 
 
 def is_selected(node: Node) -> bool:
@@ -105,22 +104,22 @@ def reason_in(conditions: Iterable[NodeCondition]) -> str:
 def _labelled(seen: Seen, node: Node, reason: str) -> UpdateReason | None:
     """The reason that the node's labels ask for; None: they ask for none, or it is there."""
     labels = node.metadata.labels
-    if updates.CANDIDATE_LABEL not in labels:
+    if names.CANDIDATE_LABEL not in labels:
         return None
-    result = updates.update_result(labels)
+    result = names.update_result(labels)
     if result is not None:
         asked = _RESULTS[result]
     else:
         waits = reason == UpdateReason.READY and seen.phase in states.UPDATING
         if waits or reason in UNDER_WAY:
             return None
-        asked = UpdateReason.SELECTED if updates.SELECTED_LABEL in labels else UpdateReason.CANDIDATE
+        asked = UpdateReason.SELECTED if names.SELECTED_LABEL in labels else UpdateReason.CANDIDATE
     return asked if asked != reason else None
 
 
 def _says(seen: Seen, node: Node, reason: UpdateReason) -> Plan:
     """Write the condition."""
-    why = node.metadata.annotations.get(updates.UPDATE_FAILED_REASON_ANNOTATION, "")
+    why = node.metadata.annotations.get(names.UPDATE_FAILED_REASON_ANNOTATION, "")
     told = MESSAGES[reason].format(why=why)
     wanted = NodeCondition(type=NodeConditionType.IN_PLACE_UPDATE, status="True", reason=reason, message=told)
     patch = marks.condition(node, wanted, seen.wall)
