@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import monitoring
-from kubewright.api.bootstrap import manifests as bootstrap_rbac
+from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.capacity import manifests as capacity
-from kubewright.api.cluster import manifests as cluster_rbac
-from kubewright.api.controlplane import manifests as controlplane_rbac
-from kubewright.api.infra import manifests as infra_rbac
+from kubewright.api.cluster import manifests as cluster_manifests
+from kubewright.api.controlplane import manifests as controlplane_manifests
+from kubewright.api.infra import manifests as infra_manifests
 from kubewright.api.machine import manifests
 from kubewright.api.machine.manifests import HEADER, as_yaml, crds
 from kubewright.api.webhooks import configurations
@@ -35,10 +35,10 @@ AS_THEY_ARE = (
 CRD_OF_RESERVES = "crd.yaml"
 OF_CLUSTERS = ("clusters/providers.yaml", "clusters/webhooks.yaml")
 ROLES_OF_CLUSTERS: Iterable[Callable[[], Mapping[str, str]]] = (
-    cluster_rbac.files,
-    bootstrap_rbac.files,
-    infra_rbac.files,
-    controlplane_rbac.files,
+    cluster_manifests.files,
+    bootstrap_manifests.files,
+    infra_manifests.files,
+    controlplane_manifests.files,
     configurations.files,
 )
 

@@ -20,11 +20,11 @@ import machine_phases
 import merge_keys
 import monitoring
 import switches_page
-from kubewright.api.bootstrap import manifests as bootstrap_rbac
+from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.capacity import manifests as capacity
-from kubewright.api.cluster import manifests as cluster_rbac
-from kubewright.api.controlplane import manifests as controlplane_rbac
-from kubewright.api.infra import manifests as infra_rbac
+from kubewright.api.cluster import manifests as cluster_manifests
+from kubewright.api.controlplane import manifests as controlplane_manifests
+from kubewright.api.infra import manifests as infra_manifests
 from kubewright.api.machine import manifests as machine
 from kubewright.api.webhooks import configurations
 from kubewright.providers.sim import manifests
@@ -53,7 +53,7 @@ def _one_namespace() -> Texts:
     """The roles of all who work on clusters, for a program that works in one namespace."""
     return {
         name: text
-        for api in (cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac)
+        for api in (cluster_manifests, bootstrap_manifests, infra_manifests, controlplane_manifests)
         for name, text in api.files_of_one_namespace().items()
     }
 
@@ -72,10 +72,10 @@ GENERATORS: tuple[Generated, ...] = (
         Generated(f"deploy/beside-mcm/{half}", partial(machine.patches_of, half), shared=True)
         for half in machine.HALVES
     ),
-    Generated("deploy/clusters", cluster_rbac.files, shared=True),
-    Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
-    Generated("deploy/clusters", infra_rbac.files, shared=True),
-    Generated("deploy/clusters", controlplane_rbac.files, shared=True),
+    Generated("deploy/clusters", cluster_manifests.files, shared=True),
+    Generated("deploy/clusters", bootstrap_manifests.files, shared=True),
+    Generated("deploy/clusters", infra_manifests.files, shared=True),
+    Generated("deploy/clusters", controlplane_manifests.files, shared=True),
     Generated("deploy/reserves", capacity.files, shared=True),
     Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("deploy/clusters", configurations.files, shared=True),

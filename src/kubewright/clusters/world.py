@@ -91,7 +91,7 @@ SETS = {MACHINE_DEPLOYMENTS, MACHINE_SETS}
 def _definitions() -> Iterator[Mapping[str, Any]]:
     """Those of its kinds, and those that clusterctl looks for."""
     yield from crds()
-    yield from map(crd, manifests.DEFINITIONS)
+    yield from map(crd, manifests.FOR_CLUSTERCTL)
 
 
 def world(*, strict_running: bool = False, connect: Connect = by_sockets) -> World:

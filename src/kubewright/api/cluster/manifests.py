@@ -2,10 +2,10 @@
 
 Theory.      Names, columns, subresources, labels, field names, types and required fields equal those of
              Cluster API v1.7.1, so either set of CRDs serves either core; the sentences are ours. Drain
-             rules, which came later, are those of v1.10; v1alpha3 and v1alpha4, which nothing serves, are left out.
-             As upstream's, the role of the core has everything in the groups of its providers, because a
-             provider's kinds are not known beforehand; a provider of another group adds its rules in a
-             ClusterRole with the label ``cluster.x-k8s.io/aggregate-to-manager``, which ours gathers.
+             rules, which came later, are those of v1.10; v1alpha3 and v1alpha4, which nothing serves, are
+             left out. As upstream's, the role of the core has everything in the groups of its providers,
+             because a provider's kinds are not known beforehand; a provider of another group adds its rules
+             in a ClusterRole with the label ``cluster.x-k8s.io/aggregate-to-manager``, which ours gathers.
              Two kinds are for clusterctl alone. ``clusterctl describe cluster`` fails where there are no
              MachinePools: so there are, and a kube-apiserver refuses to create one, with a sentence that says
              what to use instead. A ``Provider`` says that a provider is installed, so that clusterctl

@@ -6,9 +6,9 @@ Theory.      Upstream checks these when it reconciles and only logs what is wron
              The seed promises defaults that upstream never fills in: an empty strategy is a RollingUpdate,
              and its bounds have values. Our CRDs say so too, where a schema can; what it cannot say (bounds
              for a RollingUpdate that has no block of its own), and a cluster that has upstream's CRDs, need
-             ``with_defaults``: controllers apply it when they read a deployment, and never write the result back.
-             An omitted ``excessReplicas`` means what an annotation says (``excess.KEPT_ANNOTATION``). An
-             omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its workers:
+             ``with_defaults``: controllers apply it when they read a deployment, and never write the result
+             back. An omitted ``excessReplicas`` means what an annotation says (``excess.KEPT_ANNOTATION``).
+             An omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its workers:
              nothing is taken away before its successor is there. With a surge of 0 an omitted maxUnavailable
              means 1, because both cannot be 0 (where both are given as 0, ``rollout`` takes 1 as well).
 Invariants.  Pure. Completing is idempotent; a field that is set is never changed, and what is wrong stays
@@ -16,8 +16,8 @@ Invariants.  Pure. Completing is idempotent; a field that is set is never change
              block or an orchestration that it did not have. Every violation is reported, in the order of the
              fields. Each error reads like kube-apiserver's:
              ``spec.class.kind: Required value: Kind is required``.
-Source       docs/reference/mcm-parity.md. Ours are the rules that upstream crashes on or cannot have: a missing or
-             empty selector, unreadable durations and percentages, negative numbers.
+Source       docs/reference/mcm-parity.md. Ours are the rules that upstream crashes on or cannot have: a
+             missing or empty selector, unreadable durations and percentages, negative numbers.
 Called by    ``machines``; ``api.catalog``, by which a server refuses what would break a rule.
 """
 

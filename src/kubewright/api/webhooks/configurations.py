@@ -10,10 +10,10 @@ Invariants.  Pure. Every field that an API server would fill in is written, so t
              are not.
              An account that may create any webhook configuration could read and change every write to the
              cluster. So ours may only change the two of its own name, which the installation creates empty
-             (``deploy/clusters/webhooks.yaml``) and which go with it; and only the Secret of its name. No rule
-             lists or watches: the objects are read by their names.
-Called by    ``runtime.webhooks.keeper``, which writes them; ``compose.webhooks``, which knows where we are; ``make gen``, which
-             writes ``deploy/clusters``.
+             (``deploy/clusters/webhooks.yaml``) and which go with it; and only the Secret of its name. No
+             rule lists or watches: the objects are read by their names.
+Called by    ``runtime.webhooks.keeper``, which writes them; ``compose.webhooks``, which knows where we are;
+             ``make gen``, which writes ``deploy/clusters``.
 """
 
 import base64
