@@ -30,13 +30,13 @@ from kubewright.api.controlplane.validate import lifetime_of
 from kubewright.base.delays import UNHEARD
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, in_seconds, soonest
-from kubewright.controlplanes.certificates import decide as certificates
-from kubewright.controlplanes.certificates.wanted import Kubeconfig
 from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.users import tokens
 from kubewright.controlplanes.users.account import identity
 from kubewright.controlplanes.users.seen import Plan, RemoveFinalizer, Revoke, Seen
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki import keyring
+from kubewright.pki.credentials import Kubeconfig, Purpose, secret_name
+from kubewright.runtime.credentials.values import controlled
 
 
 def certificate_wanted(seen: Seen) -> Kubeconfig | None:
@@ -77,7 +77,7 @@ def _certificate(seen: Seen) -> Plan:
         return _withdrawn(seen)
     kubeconfig = certificate_wanted(seen)
     assert kubeconfig is not None, "the endpoint is known"
-    made = certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
+    made = keyring.decide((kubeconfig,), seen.found, controlled(seen.found, seen.owner), seen.now)
     unheard = UNHEARD if made.problems or made.waiting else None  # a user's Secret may be in no watch
     wake = soonest(made.wake, unheard)
     return Plan(made.steps, wake, made.because, waiting=made.waiting, problems=made.problems)
@@ -141,7 +141,7 @@ def status_of(seen: Seen, plan: Plan) -> ControlPlaneUserStatus:
 def _good_until(seen: Seen) -> datetime | None:
     """Until when the kubeconfig in the Secret is good; None: there is none that is ours."""
     found = seen.found.get(seen.secret)
-    if found is None or not found.owned_by(seen.owner):
+    if found is None or not found.controlled_by(seen.owner):
         return None
     if seen.held is not None:
         return seen.held.expires
