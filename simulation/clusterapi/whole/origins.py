@@ -22,7 +22,8 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import Clock
 from kubewright.clusters.cluster.act import kubeconfig_secret
 from kubewright.compose.api_servers import Planes
-from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.runtime.credentials.contents import read_secret
@@ -149,10 +150,8 @@ async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
         api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )
     authority = read_secret(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
-    now = clock_of(person).now()
-    body = kubeconfig_secret(
-        "demo", owner, ApiEndpoint(host=HOST, port=PORT), authority, clock_of(person).now()
-    )
+    now, place = clock_of(person).now(), ApiEndpoint(host=HOST, port=PORT)
+    body = kubeconfig_secret("demo", owner, place, authority, now)
     body["metadata"]["namespace"] = NAMESPACE_NAME
     await person.make(SECRET, "demo-kubeconfig", **body)
 

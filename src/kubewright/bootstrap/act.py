@@ -52,9 +52,8 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested
 from kubewright.kube.errors import MayBeGone
-from kubewright.kube.patches import onto, with_uid
+from kubewright.kube.patches import Contested, onto, with_uid
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose, data_of, secret_name
 from kubewright.replicas.reports import Reports

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, File
-from kubewright.pki.clusters import public_key_hashes
 from kubewright.pki.credentials import NO_KEY, Purpose, problem_of, secret_name
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import KeyPair
 
 DEFAULT_FOLDER = "/etc/kubernetes/pki"

@@ -15,7 +15,6 @@ Called by    what writes Secrets of clusters (``bootstrap``, ``clusters``, ``con
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 from cryptography import x509
@@ -45,8 +44,6 @@ from kubewright.pki.keys import (
     new_key,
     openssl_pem,
     pems,
-    public_key_of,
-    read_certificates,
 )
 from kubewright.wire import goyaml
 from kubewright.wire.http import User
@@ -77,18 +74,6 @@ def new_service_account_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
     key = new_key(algorithm)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return KeyPair(key.public_key().public_bytes(serialization.Encoding.PEM, form), openssl_pem(key))
-
-
-def public_key_hashes(pem: bytes) -> tuple[str, ...]:
-    """``sha256:<hex>`` of the public key of each certificate, as ``kubeadm join`` compares them.
-
-    Raises:
-        ValueError: there is no certificate, or one that cannot be read.
-    """
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    keys = [public_key_of(each) for each in read_certificates(pem)]
-    digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
-    return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
 
 
 def new_pair(

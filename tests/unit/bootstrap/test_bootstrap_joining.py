@@ -33,7 +33,7 @@ from kubewright.bootstrap.joining import (
 )
 from kubewright.bootstrap.seen import BootstrapSettings, Seen
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import KeyPair
 from kubewright.testing.clocks import BEGIN, LoopClock

@@ -17,14 +17,9 @@ from cryptography.x509.oid import NameOID
 from kubewright.api.core import Secret
 from kubewright.pki import certificates
 from kubewright.pki.certificates import Identity
-from kubewright.pki.clusters import (
-    LIFETIME,
-    new_cluster_authority,
-    new_service_account_keys,
-    public_key_hashes,
-)
+from kubewright.pki.clusters import LIFETIME, new_cluster_authority, new_service_account_keys
 from kubewright.pki.credentials import authority_is_unfit, problem_of
-from kubewright.pki.facts import facts_of, is_signed_by, read_user, validity
+from kubewright.pki.facts import facts_of, is_signed_by, public_key_hashes, read_user, validity
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.keys import Odd, odd, unusual_authority

@@ -28,7 +28,7 @@ from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
 from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki import rotation
 from kubewright.pki.credentials import Authority, Signed, Wanted, secrets_of
 from kubewright.pki.keyring import Make, Transition, decide, renamed

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.core import SECRET, SECRET_METADATA
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
 from kubewright.wire.errors import NotFound
