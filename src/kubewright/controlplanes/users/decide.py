@@ -1,7 +1,7 @@
 """Decide about the kubeconfig of one user of a control plane, and what the status says. Pure.
 
 Theory.      A certificate is decided on as all certificates of control planes are
-             (``certificates.decide``): a user's kubeconfig is one more, with its own owner and lifetime. A
+             (``pki.keyring``): a user's kubeconfig is one more, with its own owner and lifetime. A
              token is decided on by ``tokens``, from what there is in the control plane. What a user has there
              is deleted before the object goes, and when the object asks for a certificate instead.
 Invariants.  Equal views give equal answers. The Secret is called ``<cluster>-user-<name>``, so it is no
