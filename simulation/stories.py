@@ -9,7 +9,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
-from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.spec import KubeletSettings
 from simulation import acts, drains, ends, freezes, healing, hot_updates, spares, updates
 from simulation.acts import Part, pool
 from simulation.ends import End, reported, settled

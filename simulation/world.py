@@ -24,7 +24,7 @@ from kubewright.kube.informer import Informers
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.spec import KubeletSettings
 from simulation import removals
 from simulation.api_servers import SimServer
 from simulation.clock import SimClock

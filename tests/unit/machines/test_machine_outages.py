@@ -23,7 +23,7 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Call, Record, RemoveFinalizer
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import (
