@@ -35,13 +35,16 @@ from kubewright.kube.errors import TimedOut
 from kubewright.kube.feed import Feed
 from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.scope import Scope
-from kubewright.runtime.references.definitions import Definitions
-from kubewright.runtime.references.kinds import GroupKind, Owner, ReferencedKind, Same
 from kubewright.runtime.references.reference import (
     Absent,
     Answer,
     Cause,
+    Definitions,
+    GroupKind,
+    Owner,
     Reference,
+    ReferencedKind,
+    Same,
     Version,
     VersionPolicy,
 )
