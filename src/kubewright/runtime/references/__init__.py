@@ -1,7 +1,7 @@
 """References to objects of kinds that are known only at run time, such as a provider's.
 
-``reference``  what is asked for and answered, and what is known of one kind: its version, informer, owners,
-               who waits
+``reference``  what is asked for and answered: a reference, the object, or the reason why it is not there
+``kinds``      what is known of each kind: the version to use, its informer, its owners, who waits for what
 ``registry``   all kinds: the lookup, and the wake-ups of owners
 
 A lookup never waits. Each kind is watched once for all owners, from the first lookup until the last owner
