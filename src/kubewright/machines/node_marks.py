@@ -8,9 +8,10 @@ Source       mcm.md §2.5, §4.9, §4.10, §4.12.
 Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``, ``rolling``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -20,13 +21,16 @@ from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
 from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, TerminatingReason
-from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.capacity import Capacity, as_text
 from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
+from kubewright.wire import quantity
+
+Capacity = Mapping[str, str | int]
+"""Amounts by the names of resources."""
 
 _KEEP_AUTOSCALER_OFF = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""
@@ -51,7 +55,7 @@ def sync_node(
     if _lasting(applied) != (lasting := _lasting(template)):
         edits[names.LAST_APPLIED_ANNOTATION] = msgspec.json.encode(lasting).decode()
     if capacity:
-        edits[names.LAST_APPLIED_CAPACITY_ANNOTATION] = as_text(capacity)
+        edits[names.LAST_APPLIED_CAPACITY_ANNOTATION] = capacity_text(capacity)
     elif capacity is not None:
         before = replace(
             before, annotations={**before.annotations, names.LAST_APPLIED_CAPACITY_ANNOTATION: ""}
@@ -181,3 +185,45 @@ def _lasting(template: NodeTemplateSpec) -> NodeTemplateSpec:
     metadata = ObjectMeta(labels=template.metadata.labels, annotations=template.metadata.annotations)
     taints = tuple(structs.replace(item, time_added=None) for item in template.spec.taints)
     return NodeTemplateSpec(metadata=metadata, spec=structs.replace(template.spec, taints=taints))
+
+
+def capacity_of(found: MachineClass | None) -> Capacity | None:
+    """What the nodes of a class shall offer in addition; None: it is not known, so nothing is changed."""
+    template = found.node_template if found is not None else None
+    return template.virtual_capacity if template is not None else None
+
+
+def capacity_patch(node: Node, wanted: Capacity | None) -> Patch:
+    """Bring ``status.capacity`` in line with the class. Merge patch on the node's ``status``."""
+    if wanted is None:
+        return {}
+    present, before = node.status.capacity, _applied_capacity(node)
+    edits: dict[str, str | None] = {key: None for key in before if key not in wanted and key in present}
+    edits |= {key: str(value) for key, value in wanted.items() if not _same_amount(present.get(key), value)}
+    return {"status": {"capacity": edits}} if edits else {}
+
+
+def capacity_text(wanted: Capacity) -> str:
+    """The text of the annotation that records what was applied."""
+    return msgspec.json.encode({key: str(value) for key, value in wanted.items()}, order="sorted").decode()
+
+
+def _applied_capacity(node: Node) -> Mapping[str, Any]:
+    """What was written last; empty when nothing was, or the text is broken."""
+    text = node.metadata.annotations.get(names.LAST_APPLIED_CAPACITY_ANNOTATION)
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _same_amount(present: str | int | None, wanted: str | int) -> bool:
+    """Whether two quantities are one amount (``1000m`` is ``1``); one that cannot be read is its text."""
+    if present is None:
+        return False
+    try:
+        return quantity.parse(present) == quantity.parse(wanted)
+    except ValueError:
+        return str(present) == str(wanted)

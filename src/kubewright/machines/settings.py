@@ -1,22 +1,120 @@
 """What an operator may set for all machines; a Machine's own spec goes before these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine.names import DEFAULT_NODE_CONDITIONS, NodeConditionType
-from kubewright.api.machine.v1alpha1 import MachineSpec
+from kubewright.api.machine import names
+from kubewright.api.machine.names import (
+    DEFAULT_NODE_CONDITIONS,
+    MAX_REPLACEMENTS_ANNOTATION,
+    NodeConditionType,
+    Phase,
+)
+from kubewright.api.machine.v1alpha1 import Machine, MachineSpec
 from kubewright.base import delays
 from kubewright.base.durations import parse_duration
-from kubewright.machines.machine.replacements import ReplacementLimits
+from kubewright.base.limits import number_of
+from kubewright.nodes import health
 from kubewright.nodes.drain.policy import DrainPolicy, Force
+from kubewright.rollout.bounds import IntOrPercent, resolve
 
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
 """What a node's conditions say while its kubelet can end pods (mcm.md §5.7)."""
 
 FORCE_AFTER_SILENCE = timedelta(minutes=5)
 """How long a node must be silent or read-only before its pods are deleted by force."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementCounts:
+    """The numbers of machines on which the replacement of an unhealthy one depends.
+
+    ``replacing``  others of its deployment that ``counts_as_replaced`` counts
+    ``members``    all machines of its deployment
+    ``limit``      what the annotation of the deployment asks for; empty: nothing
+    ``unhealthy``  machines of all deployments that are Unknown, or Failed for their health
+    ``joined``     the unhealthy ones and those that are Running; ``unhealthy`` may be a percentage of these
+    ``turn``       in what time this shard may begin a replacement in the deployment; zero: now
+    """
+
+    replacing: int = 0
+    members: int = 1
+    limit: str = ""
+    unhealthy: int = 1
+    joined: int = 1
+    turn: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementLimits:
+    """What the operator allows.
+
+    ``replacements``  machines of one deployment that may be replaced for bad health at the same time
+    ``unhealthy``     machines of all deployments that may be unhealthy while any is replaced
+    """
+
+    replacements: IntOrPercent = 1
+    unhealthy: IntOrPercent = "100%"
+
+
+def held_by(counts: ReplacementCounts, limits: ReplacementLimits) -> str:
+    """Why the machine may not be replaced now, a clause for users; empty: it may."""
+    allowed, wrong = _allowed(counts, limits)
+    if counts.unhealthy > (most := resolve(limits.unhealthy, counts.joined, up=True)):
+        told = f"{counts.unhealthy} of {counts.joined} machines are unhealthy"
+        return f"{told}, and while more than {most} are (--machine-max-unhealthy), none is replaced"
+    if counts.replacing < allowed:
+        return "it is the turn of other shards to replace machines of its deployment" if counts.turn else ""
+    if not allowed:
+        return f"its deployment allows no replacement ({MAX_REPLACEMENTS_ANNOTATION}){wrong}"
+    by = MAX_REPLACEMENTS_ANNOTATION if counts.limit and not wrong else "--machine-max-replacements"
+    return f"other machines are getting replaced, at most {allowed} of its deployment at once ({by}){wrong}"
+
+
+def counts_as_replaced(machine: Machine, types: Sequence[str]) -> bool:
+    """Whether a machine is being replaced, or is a replacement that is not Running yet.
+
+    ``types``: the conditions of nodes that are bad, for machines that name none (mcm.md §4.8; MCM counts also
+    machines that are deleted while their nodes are well).
+    """
+    status = machine.status
+    current = status.current_status
+    if current.preserve_expiry_time is not None:
+        return False
+    if machine.metadata.deleting:
+        well = health.judge(status.conditions, bad_conditions(machine, types)).healthy
+        return current.phase == Phase.FAILED or not well
+    return current.phase not in (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
+
+
+def bad_conditions(machine: Machine, types: Sequence[str]) -> Sequence[str]:
+    """The conditions of its node that are bad; ``types``: those that count if it names none."""
+    own = machine.spec.node_conditions
+    return names.condition_list(own) if own else types
+
+
+def parsed_limit(text: str) -> IntOrPercent:
+    """A limit as users write it.
+
+    Raises:
+        ValueError: neither a whole number nor a percentage.
+    """
+    value: IntOrPercent = number_of(text) if text.isascii() and text.isdigit() else text
+    resolve(value, 0, up=True)
+    return value
+
+
+def _allowed(counts: ReplacementCounts, limits: ReplacementLimits) -> tuple[int, str]:
+    """How many may be replaced at once, and what is wrong with the annotation."""
+    default = resolve(limits.replacements, counts.members, up=True)
+    if not counts.limit:
+        return default, ""
+    try:
+        return resolve(parsed_limit(counts.limit), counts.members, up=True), ""
+    except ValueError as error:
+        return default, f"; annotation {MAX_REPLACEMENTS_ANNOTATION}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
