@@ -6,9 +6,8 @@ Theory.      The control cluster has the machines, their classes and secrets; th
              name and no other providerID.
              The limit of replacements is shared by the machines of one deployment; of a set
              without one; else by those with the same label ``name``; a machine alone shares with
-             no other (mcm.md §4.8).
-Called by    ``look``, ``requests``, ``reconciler``, ``durations``; ``machineclass``, ``orphans``,
-             ``cli.explain``.
+             no other.
+Called by    ``machine``, ``machineclass``, ``migration``, ``orphans``, ``rolling``; ``cli.explain``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

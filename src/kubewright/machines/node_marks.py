@@ -1,11 +1,17 @@
-"""What the Machine API writes onto nodes: the template, and the marks of deletion, preservation and rollouts.
+"""What the Machine API writes onto nodes: template, virtual capacity, and the marks of deletion,
+             preservation, rollouts.
 
 Theory.      ``nodes.marks`` knows how a node is patched, this file which names and texts the patches carry.
              What the template put onto a node is remembered in an annotation of the node, in the form that
-             MCM reads and writes (mcm.md §4.9).
-Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
-Source       mcm.md §2.5, §4.9, §4.10, §4.12.
-Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``, ``rolling``.
+             MCM reads and writes.
+             A class names resources that its nodes shall offer beside those of their kubelets
+             (``nodeTemplate.virtualCapacity``). They are kept in ``status.capacity`` by the same three-way
+             merge: what was written last stands in an annotation, so that what the class no longer names can
+             be told from what a kubelet or a device plugin has put there. The status is written before the
+             annotation: after a crash between the two the same patch is planned again.
+Invariants.  Pure. The patch of a node that has been patched so is ``{}``. Keys of the capacity that the class
+             has never named stay. A class without ``nodeTemplate`` changes nothing, as in MCM.
+Called by    ``machine``, ``orphans``, ``rolling``. The statements of MCM: docs/reference/mcm-parity.md.
 """
 
 from collections.abc import Iterable, Mapping

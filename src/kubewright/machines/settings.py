@@ -1,4 +1,21 @@
-"""What an operator may set for all machines; a Machine's own spec goes before these."""
+"""What an operator may set for all machines; a Machine's own spec goes before these. Pure.
+
+Theory.      A network fault makes many nodes silent at once, and their pods run on. If each of their machines
+             were replaced as soon as its health timeout is over, a fault of minutes would cost every VM. Two
+             limits prevent that. ``replacements`` limits how many machines of one deployment are replaced at
+             once. ``unhealthy`` counts the machines of all deployments: while more than that are unhealthy,
+             the cause is likely outside of them, and no Unknown machine becomes Failed.
+             A machine that a limit holds stays Unknown. No limit stops a replacement that has begun, or one
+             that a user asks for by deleting a machine. A machine that is deleted while its node is healthy,
+             by a rollout or by a user, does not count: its drain may wait for the very pods that only the
+             replacement of another machine brings back. Where processes divide the machines, each begins
+             replacements in a deployment only in its turn (``runtime.shard``): it has seen what others began.
+Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
+             none: the machines of that deployment wait for a user. An annotation that cannot be read counts
+             as absent, and the message says what is wrong with it.
+Called by    ``compose`` and ``cli`` (make them); ``caches`` (counts), ``machine``, ``machineset``,
+             ``orphans``. The statements of MCM: docs/reference/mcm-parity.md.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
