@@ -10,7 +10,8 @@ from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.certificates import decide as certificates
 from kubewright.controlplanes.certificates import rotation
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.component import decide, look, obstacles, rollout, status
+from kubewright.controlplanes.component import decide, look, obstacles, status
+from kubewright.controlplanes.component import workload as rollout
 from kubewright.controlplanes.component.decide import Apply, Plan, Remove, RemoveFinalizer, Replace
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.family import Family

@@ -2,8 +2,8 @@
 
 Map.         ``family``        which objects belong to one control plane (pure)
              ``caches``        the informers and indexes that several of these controllers share
-             ``templates``     chooses the manifests that a component is made from, by version or channel
-             ``rendering``     fills in those manifests and applies the user's changes to them (pure)
+             ``templates``     chooses the manifests that a component is made from, by version or channel, fills
+                               them in, and applies the user's changes to them
              ``certificates``  makes and renews certificates and kubeconfigs, and replaces authorities
              ``hosting``       runs the programs: in pods, as processes, or inside this process
              ``members``       adds and removes members of an etcd

@@ -11,12 +11,15 @@ Source       seed 003 (owner references, discovery of siblings); nested.md A4; S
 Called by    all controllers of this package.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import PAUSED, with_conditions
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
-from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, Condition, ObjectReference
 from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
@@ -31,6 +34,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.wire.gvk import Key, split_api_version
 
 ComponentObject = NestedEtcd | NestedAPIServer | NestedControllerManager
@@ -134,3 +138,44 @@ def _controller(meta: ObjectMeta, kind: Kind[Any]) -> OwnerReference | None:
         return None
     group, _ = split_api_version(owner.api_version)
     return owner if (group, owner.kind) == (kind.resource.group, kind.resource.kind) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """By what an object is paused, a clause. ``moved``: clusterctl deletes it here, so it is not written."""
+
+    because: str
+    moved: bool = False
+
+
+def pause_of(
+    meta: ObjectMeta, plane: NestedControlPlane | None = None, cluster: Cluster | None = None
+) -> Pause | None:
+    """By what an object is paused; None: it is not. ``plane``, ``cluster``: those that it belongs to."""
+    above = plane.metadata.annotations if plane is not None else {}
+    for annotations in (meta.annotations, above):
+        if names.DELETE_FOR_MOVE_ANNOTATION in annotations:
+            return Pause("clusterctl has moved it to another management cluster", moved=True)
+    if names.paused(meta.annotations):
+        return Pause(f"it has the annotation {names.PAUSED_ANNOTATION}")
+    if plane is not None and names.paused(above):
+        return Pause(f"NestedControlPlane {plane.name} has the annotation {names.PAUSED_ANNOTATION}")
+    if cluster is not None and cluster.spec.paused:
+        return Pause(f"Cluster {cluster.name} has spec.paused")
+    return None
+
+
+def pause_of_family(meta: ObjectMeta, family: Family | None) -> Pause | None:
+    """By what an object of a control plane is paused. ``family``: None while there is no control plane."""
+    return pause_of(meta) if family is None else pause_of(meta, family.plane, family.cluster)
+
+
+def with_pause(conditions: Iterable[Condition], pause: Pause, now: datetime) -> tuple[Condition, ...]:
+    """The conditions as they were, and Paused."""
+    told = Condition(type=PAUSED, status="True", reason=PAUSED, message=pause.because[:MESSAGE_CHARS])
+    return with_conditions(conditions, [told], now)
+
+
+def without_pause(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions of an object that is not paused."""
+    return tuple(each for each in conditions if each.type != PAUSED)

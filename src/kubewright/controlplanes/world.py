@@ -29,7 +29,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.controlplanes.component import reconciler as component
-from kubewright.controlplanes.component.setup import ComponentSetup, ConnectToEtcd, Keeper
+from kubewright.controlplanes.component.look import ComponentSetup, ConnectToEtcd, Keeper
 from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.members.client import Members
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster

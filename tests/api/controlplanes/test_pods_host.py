@@ -21,7 +21,7 @@ from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, U
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
 from kubewright.controlplanes.hosting.pods.objects import labels
 from kubewright.controlplanes.members.decide import Credentials
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.pki.certificates import new_authority, new_client

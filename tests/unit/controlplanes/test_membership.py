@@ -5,7 +5,7 @@ from tests.unit.controlplanes.test_members import member, peer
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
-from kubewright.controlplanes.component.membership import (
+from kubewright.controlplanes.component.workload import (
     Membership,
     endpoints,
     membership,

@@ -20,8 +20,8 @@ from kubewright.controlplanes.hosting.processes.instances import (
 )
 from kubewright.controlplanes.hosting.processes.output import LONGEST, reason
 from kubewright.controlplanes.hosting.processes.volumes import files, folders
-from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates import catalog
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.processes.program import HttpGet, Probe, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")

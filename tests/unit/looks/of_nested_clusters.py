@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.nestedcluster.decide import Seen
 from kubewright.controlplanes.nestedcluster.reconciler import Caches, NestedClusters
-from kubewright.controlplanes.pausing import Pause
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 

@@ -9,7 +9,7 @@ from typing import Any
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER
 from kubewright.base.clock import Clock
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.account import TokenKubeconfig
 from kubewright.controlplanes.users.reconciler import Users

@@ -5,9 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from kubewright.api.controlplane.names import Component
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Credentials, Endpoint
-from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.controlplanes.snapshots.taking.decide import Seen
 from kubewright.controlplanes.snapshots.taking.reconciler import Snapshots

@@ -5,7 +5,7 @@ from typing import Any
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE_TEMPLATE
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.templated.decide import Seen
 from kubewright.controlplanes.templated.reconciler import Templated
 from kubewright.testing.looks import Look, Named, Scene

@@ -27,9 +27,9 @@ from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.certificates.rotation import Asked, Consumer, Rotation, View, trusted_by
 from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
 from kubewright.controlplanes.certificates.wanted import Authority, Signed, Wanted
+from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.policies import service_cidr, service_domain
 from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
-from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.informers import Informers

@@ -34,9 +34,9 @@ from kubewright.controlplanes.component.decide import (
     Reserve,
     Step,
 )
+from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
-from kubewright.controlplanes.component.setup import ComponentSetup
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.hosting.contract import Reserves
 from kubewright.controlplanes.members import decide as members

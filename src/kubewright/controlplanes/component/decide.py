@@ -25,10 +25,17 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, Awaited, in_order
-from kubewright.controlplanes.component.ending import deleted_after, dependent, in_use, restored_first
-from kubewright.controlplanes.component.obstacles import awaited, first_obstacle, obstacles
-from kubewright.controlplanes.component.rollout import next_instance
+from kubewright.controlplanes.component.obstacles import (
+    awaited,
+    deleted_after,
+    dependent,
+    first_obstacle,
+    in_use,
+    obstacles,
+    restored_first,
+)
 from kubewright.controlplanes.component.seen import Seen, counted
+from kubewright.controlplanes.component.workload import next_instance
 from kubewright.controlplanes.family import ComponentObject
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.members import decide as members

@@ -28,7 +28,7 @@ from typing import Protocol, runtime_checkable
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.members.decide import Credentials
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.wire.gvk import Key
 
 Contents = Mapping[str, bytes]

@@ -25,7 +25,7 @@ from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
+from kubewright.controlplanes.family import Pause, with_pause, without_pause
 
 
 @dataclass(frozen=True, slots=True)

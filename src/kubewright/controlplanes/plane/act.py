@@ -28,9 +28,8 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     Step,
 )
-from kubewright.controlplanes.plane.pace import CONTROL_PLANES
 from kubewright.controlplanes.plane.seen import Seen
-from kubewright.controlplanes.plane.status import status_of
+from kubewright.controlplanes.plane.status import CONTROL_PLANES, status_of
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.reports import Reports

@@ -35,11 +35,12 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedEtcd,
 )
 from kubewright.base.clock import rfc3339
+from kubewright.base.delays import WORDS_SECONDS
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.policies import service_cidr
-from kubewright.controlplanes.family import ComponentObject
-from kubewright.controlplanes.pausing import with_pause
+from kubewright.controlplanes.family import ComponentObject, with_pause
 from kubewright.controlplanes.plane.seen import Named, Seen
+from kubewright.replicas.pace import Pace
 
 _CONDITION_OF = {
     Component.ETCD: PlaneCondition.ETCD_AVAILABLE,
@@ -279,3 +280,32 @@ def _reason(found: ComponentObject) -> str:
 def _with_v(version: str) -> str:
     """A version with ``v`` before it, as Cluster API writes it; one that is no number stays."""
     return f"v{version}" if version[:1].isdigit() else version
+
+
+_WHILE_THEY_HOLD = {
+    PlaneCondition.COMPONENT_CONFLICT,
+    PlaneCondition.ROLLING_OUT,
+    PlaneCondition.ROTATING_CERTIFICATES,
+    PlaneCondition.SLEEPING,
+    PlaneCondition.PAUSED,
+    PlaneCondition.DELETING,
+}
+
+
+def underway(before: NestedControlPlaneStatus, status: NestedControlPlaneStatus) -> bool:
+    """Whether a control plane is still not ready, and its status says nothing that others wait for."""
+    if before.ready or status.ready or _read_by_others(before) != _read_by_others(status):
+        return False
+    errors, known = (
+        {each.type for each in found.conditions if each.severity == ERROR} for found in (status, before)
+    )
+    return errors <= known
+
+
+def _read_by_others(status: NestedControlPlaneStatus) -> tuple[object, ...]:
+    holds = {each.type for each in status.conditions} & _WHILE_THEY_HOLD
+    moments = status.asleep, status.wakes_at, status.sleeps_at
+    return status.initialized, status.version, status.etcd, status.apiserver, moments, holds
+
+
+CONTROL_PLANES = Pace(WORDS_SECONDS, only_waiting=underway)

@@ -21,8 +21,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays, plan
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.family import references
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause, references
 
 
 @dataclass(frozen=True, slots=True)

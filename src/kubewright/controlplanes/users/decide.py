@@ -32,7 +32,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, in_seconds, soonest
 from kubewright.controlplanes.certificates import decide as certificates
 from kubewright.controlplanes.certificates.wanted import Kubeconfig
-from kubewright.controlplanes.pausing import with_pause, without_pause
+from kubewright.controlplanes.family import with_pause, without_pause
 from kubewright.controlplanes.users import tokens
 from kubewright.controlplanes.users.account import identity
 from kubewright.controlplanes.users.seen import Plan, RemoveFinalizer, Revoke, Seen

@@ -29,7 +29,7 @@ from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import pause_of_family
 from kubewright.controlplanes.users import account, kubeconfigs
 from kubewright.controlplanes.users.connection import Connect, Connections, Outcome
 from kubewright.controlplanes.users.decide import decide, status_of

@@ -27,7 +27,7 @@ from kubewright.api.controlplane.validate import MOST_LIFETIME
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.pausing import pause_of
+from kubewright.controlplanes.family import pause_of
 from kubewright.controlplanes.users.account import ACCOUNT, ACCOUNT_PREFIX, NAMESPACE
 from kubewright.controlplanes.users.connection import Connect, Connections, revoke
 from kubewright.kube.client import Client

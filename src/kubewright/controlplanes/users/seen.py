@@ -14,8 +14,7 @@ from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base import plan
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Family, Pause
 from kubewright.controlplanes.users.account import AccountObjects, TokenKubeconfig
 from kubewright.runtime.credentials.values import Purpose, secret_name, url
 

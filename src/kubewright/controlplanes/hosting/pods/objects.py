@@ -28,8 +28,8 @@ from kubewright.api.controlplane.names import (
 )
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods.kinds import KINDS, SERVICE, WORKLOAD
-from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.templates.catalog import Manifest
+from kubewright.controlplanes.templates.render import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 
 LONGEST_LABEL = 63
 RECONCILER = "lease"

@@ -25,7 +25,7 @@ from kubewright.controlplanes.hosting.etcdutl import PROGRAM, arguments, former_
 from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
 from kubewright.controlplanes.hosting.pods.objects import selector
 from kubewright.controlplanes.hosting.pods.reading import trouble
-from kubewright.controlplanes.rendering.files import DATA_FOLDER
+from kubewright.controlplanes.templates.render import DATA_FOLDER
 
 Seen = Mapping[str, Any]
 SUFFIX = "-restore"

@@ -24,8 +24,7 @@ from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.allowed import VARIABLE
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
 from kubewright.controlplanes.members.decide import VARIABLES
-from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
-from kubewright.controlplanes.rendering.variables import LONGEST, expand
+from kubewright.controlplanes.templates.render import DATA_FOLDER, FILES_FOLDER, LONGEST, PKI_FOLDER, expand
 from kubewright.processes.program import GRACE, HttpGet, Probe, Program, TcpConnect
 from kubewright.wire.quantity import parse
 

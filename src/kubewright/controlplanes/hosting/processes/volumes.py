@@ -18,7 +18,7 @@ from typing import Any
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Contents, Workload
-from kubewright.controlplanes.rendering.files import DATA_FOLDER
+from kubewright.controlplanes.templates.render import DATA_FOLDER
 from kubewright.processes.program import FILES
 
 WORKING = "/proc/self/cwd"

@@ -19,9 +19,9 @@ import structlog
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import identity_of
+from kubewright.controlplanes.component.workload import endpoints
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running, SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
