@@ -1,13 +1,18 @@
-"""Which objects belong to one control plane, and how they find each other. Pure.
+"""Which objects belong to one control plane, how they find each other, and by what they are paused. Pure.
 
 Theory.      A family is a NestedControlPlane, the components that it names, and the Cluster that owns it. The
              NestedControlPlane becomes the controlling owner of its components; a Cluster, if there is one,
              controls the NestedControlPlane. A component finds its control plane by its controlling owner,
              and the other components by the references in the spec of that control plane.
+Pauses.      As in Cluster API, an object is paused by its own annotation, by that of its control plane, and
+             by ``spec.paused`` of its Cluster. While it is paused its controller changes nothing: the
+             programs go on as they are, and a deletion waits. The one thing that it writes is the condition
+             Paused, so that a user sees why nothing happens; it exists only while the object is paused. An
+             object that clusterctl has moved to another management cluster, and deletes here, is not written
+             at all (decision 0042).
 Invariants.  Owners are compared by group and kind, never by version. Secrets, StatefulSets and processes are
              named after the Cluster that owns the control plane; without one, after its label
              ``cluster.x-k8s.io/cluster-name``; without that, after the control plane.
-Source       seed 003 (owner references, discovery of siblings); nested.md A4; S3-10 to S3-14.
 Called by    all controllers of this package.
 """
 

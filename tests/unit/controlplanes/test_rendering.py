@@ -11,10 +11,14 @@ from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.component.workload import sources
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.allowed import problem_of_command, problems, variables_of
-from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
-from kubewright.controlplanes.hosting.processes.instances import Site, program_of
-from kubewright.controlplanes.hosting.processes.volumes import files
+from kubewright.controlplanes.hosting.processes.allowed import (
+    problem_of_command,
+    problems,
+    unsafe,
+    unsupported,
+    variables_of,
+)
+from kubewright.controlplanes.hosting.processes.instances import Site, files, program_of
 from kubewright.controlplanes.templates.choice import Choice, choose
 from kubewright.controlplanes.templates.patches import LARGEST, MOST_PATCHES, merge_keys_of, problem_of
 from kubewright.controlplanes.templates.render import expand, fill_in, managed_flags, render

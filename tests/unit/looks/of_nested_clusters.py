@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.nestedcluster.decide import Seen
-from kubewright.controlplanes.nestedcluster.reconciler import Caches, NestedClusters
+from kubewright.controlplanes.nestedcluster.wiring import Caches, NestedClusters
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 

@@ -5,8 +5,7 @@ from datetime import timedelta
 
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.family import Pause
-from kubewright.controlplanes.hosting.contract import Running
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts, Running
 from kubewright.controlplanes.snapshots.restoring.decide import Seen
 from kubewright.controlplanes.snapshots.restoring.reconciler import Restores
 from kubewright.testing.clocks import BEGIN

@@ -7,7 +7,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE_TEMPLATE
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.templated.decide import Seen
-from kubewright.controlplanes.templated.reconciler import Templated
+from kubewright.controlplanes.templated.wiring import Templated
 from kubewright.testing.looks import Look, Named, Scene
 
 from . import planes

@@ -1,11 +1,13 @@
-"""Read everything that a decision about one component looks at, into one value.
+"""Read everything that a decision about one component looks at, into one value; and by what it is read.
 
 Theory.      Objects are read from caches; what runs, from the hosts. The caches hold only the metadata of
              Secrets, so the content of a Secret is read from the server, once for each version that the watch
              shows. A Secret or ConfigMap without the label of its cluster is in no cache and is read in each
              pass. The members of an etcd are asked over its API where ``must_be_asked`` says so.
+             Hosts, templates, and what makes certificates or asks an etcd are one ``ComponentSetup`` for all
+             three controllers; tests put other programs in the places of its members.
 Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
-Called by    ``reconciler``.
+Called by    ``wiring``; ``world`` makes the setup, and ``act`` works with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +28,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.base.witness import Witness
+from kubewright.controlplanes import members
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client
 from kubewright.controlplanes.component.policies import Policy
@@ -42,19 +45,20 @@ from kubewright.controlplanes.component.workload import (
     size_in_rollout,
     sources,
 )
+from kubewright.controlplanes.etcd import NoAnswer
 from kubewright.controlplanes.family import KINDS, ComponentObject, Family, pause_of
 from kubewright.controlplanes.hosting.contract import (
     Contents,
     Hosting,
+    Hosts,
     Reserves,
     Running,
     Workload,
     WorkloadAddresses,
     WorkloadIdentity,
+    why_absent,
+    why_elsewhere,
 )
-from kubewright.controlplanes.hosting.hosts import Hosts, why_absent, why_elsewhere
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.templates.catalog import Catalog
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, Version, Versions, choose
 from kubewright.controlplanes.templates.render import Rendered
@@ -78,7 +82,7 @@ class Keeper(Protocol):
 
 
 class MembersClient(Protocol):
-    """A client of the members of one etcd; ``members.client.Members`` is one."""
+    """A client of the members of one etcd; ``etcd.Members`` is one."""
 
     async def look(self, wanted: Mapping[str, str]) -> members.Seen:
         """What the members answer. If no list can be had, the answer has no members, and says why."""

@@ -1,13 +1,18 @@
-"""What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
+"""What holds a component up: what it waits for before it starts or ends, and what a user has to mend. Pure.
 
-Theory.      Before a component starts, these must hold, in this order: it has an owner, its spec is good,
+Starting.    Before a component starts, these must hold, in this order: it has an owner, its spec is good,
              templates are found, it may have their version, its data is there, what it needs is ready, its
              addresses are known, its certificates exist, all of its spec could be applied, its files exist,
              and a host can run it. Whatever does not hold is an obstacle. The first obstacle stops the start;
              the status shows all of them.
+Ending.      What needs a component ends before it: an API server whose etcd is gone would end only when it is
+             killed. Where both are deleted, or are to have no instance, that is a matter of seconds, and is
+             waited for with a bound. An etcd that is deleted alone while an API server uses it waits until a
+             user says what is meant, since its data would go with it; as a volume claim that is deleted waits
+             for the pods that use it. One whose data is kept waits for a restore of that data.
 Invariants.  An obstacle never stops an instance that runs. Whether what the component needs is ready counts
-             only when instances are going to be started: an etcd that stops answering ends no API server.
-Source       nested.md A9 (order and readiness); S3-20, S3-21.
+             only when instances are going to be started: an etcd that stops answering ends no API server. A
+             deletion waits without bound only for something that a user can end, and says how.
 Called by    ``decide`` and ``status``.
 """
 

@@ -18,7 +18,7 @@ from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.workload import Membership
 from kubewright.controlplanes.family import ComponentObject, Family, Pause, started_as
 from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.members.decide import Access
+from kubewright.controlplanes.members import Access
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, Versions
 from kubewright.controlplanes.templates.render import Rendered
 

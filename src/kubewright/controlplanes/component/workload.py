@@ -1,11 +1,26 @@
-"""What should run for a component: from its spec and what is known of its control plane. Pure.
+"""What should run for a component: which manifests, how many instances, and which is replaced next. Pure.
 
-Theory.      The templates are rendered first. The volumes of the result name the Secrets and ConfigMaps that
-             ``look`` has to read. The manifests and this content together are the workload.
-Invariants.  A Secret that a volume calls optional may be missing. Only the entries that a volume lists are
-             asked for.
-Source       nested.md A5 (order), D5 (delivery).
-Called by    ``look``.
+Manifests.   The templates are rendered first. The volumes of the result name the Secrets and ConfigMaps that
+             ``look`` has to read. The manifests and this content together are the workload. A Secret that a
+             volume calls optional may be missing; only the entries that a volume lists are asked for.
+Members.     The spec of an etcd says how many members there should be in the end; how many instances run now
+             follows from who is a member (``members.decide``). So the host is given a number that changes by
+             one at a time, each time after the members have changed. The members of an etcd that was stopped
+             cannot be asked; the addresses in its status tell how many it had, and where its object was made
+             anew, the data that was kept. It starts again with as many, because with fewer it would have no
+             majority. Certificates are made for ``MAX_MEMBERS`` members, so that no change of the number
+             replaces one.
+Rollouts.    An instance that runs with other settings than those applied last is replaced. One that is not
+             ready goes first: no client can use it, and the change may be its repair, such as a renewed
+             certificate. Of those that are ready, one is replaced at a time, only while all others are ready,
+             and the highest ordinal first, as a StatefulSet does. A single instance is replaced without a
+             pause where its host can run one more beside it: a second one is started with the new settings,
+             then the first one is replaced, then the second one ends (decision 0032).
+Invariants.  At most one instance is missing because of a rollout. With three members or more, a rollout never
+             leaves fewer ready members than a majority. While a single instance is ready, it is not replaced
+             before a second one is ready too, if its host can run one. While the members cannot be asked, the
+             number of instances and the variables of new members stay as they are.
+Called by    ``look``, which makes the values; ``decide``, ``status`` and ``obstacles`` count by them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +30,7 @@ from typing import Any
 from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
 from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes import members
 from kubewright.controlplanes.component.policies import Policy, common_values
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import (
@@ -25,8 +41,7 @@ from kubewright.controlplanes.hosting.contract import (
     WorkloadAddresses,
     WorkloadIdentity,
 )
-from kubewright.controlplanes.hosting.etcdutl import bracketed, peer_url
-from kubewright.controlplanes.members import decide as members
+from kubewright.controlplanes.members import bracketed, peer_url
 from kubewright.controlplanes.templates.choice import Choice
 from kubewright.controlplanes.templates.render import Rendered, render
 
@@ -96,8 +111,8 @@ def _joined(one: Source, other: Source) -> Source:
 
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Source]:
     for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
-        for field, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
-            if (found := part.get(field)) is not None:
+        for source, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+            if (found := part.get(source)) is not None:
                 keys = tuple(each.get("key", "") for each in found.get("items") or ())
                 named, optional = found.get(name) or found.get("name") or "", bool(found.get("optional"))
                 yield Source(kind, named, keys, () if optional else keys, optional)

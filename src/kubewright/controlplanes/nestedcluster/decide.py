@@ -4,7 +4,7 @@ Invariants.  Of a NestedCluster that is paused only the condition Paused is writ
              manages is not written at all. Every plan has a reason. An endpoint that is set is never changed.
              ``ready`` becomes true and false again with the control plane. Equal views give equal statuses.
 Source       nested.md A5, A7, A10.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 Theory.      Each patch names the uid and the version of the object that was read. If the object has changed
              or gone since, the server answers with a conflict, and the next pass reads it again.
 Invariants.  No PUT. The status is written after the steps, onto the version of the object that they left.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterator

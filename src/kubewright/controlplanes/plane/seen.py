@@ -1,6 +1,11 @@
-"""Everything that a decision about one control plane reads, as one frozen value. Pure.
+"""Everything that a decision about one control plane reads, as one frozen value; and whether it sleeps. Pure.
 
-Called by    ``reconciler`` fills it; ``decide`` and ``status`` read it.
+Sleep.       Where ``spec.asleep`` is set, it decides. Else the latest moment of all entries of the schedule
+             decides: it is either a sleep or a wake. Nothing is kept, so after a time in which no controller
+             ran the answer is the same as if one had run. Components read the answer in ``status.asleep``.
+Invariants.  Moments before the object was created do not count, so a control plane that is created in the
+             evening starts. If a sleep and a wake are at the same moment, it wakes.
+Called by    ``wiring`` fills it; ``decide`` and ``status`` read it.
 """
 
 from collections.abc import Callable, Iterator

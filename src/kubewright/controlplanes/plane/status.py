@@ -1,13 +1,18 @@
-"""What the status of a control plane says: a function of what is seen. Pure.
+"""What the status of a control plane says, a function of what is seen; and how soon it is written. Pure.
 
 Theory.      A control plane is ready while it names at least one component, controls all that it names, all
              of these are ready, and the kubeconfig of its API server exists. It is initialized, for good,
              once its API server was ready: from then on Cluster API connects to it. Its version and its
              numbers of instances are those of its API server.
-Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Where the
-             control plane names no NestedEtcd, ``status.etcd.addresses`` belong to another program and are
-             kept.
-Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
+Pace.        A control plane comes up in a dozen steps, and repeats what its components say of each. While it
+             is not ready, a status that only says what is still waited for is written when that has lasted
+             for ``WORDS_SECONDS``. What others wait for is news, and is written at once: that it is ready, or
+             is initialized; that it sleeps, where its etcd is and which addresses its Services have, which
+             its components read; an error; and each condition that exists only while it is True (decision
+             0006; ``clusters.paces`` says the same of Clusters).
+Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Whatever lasts
+             is written. Where the control plane names no NestedEtcd, ``status.etcd.addresses`` belong to
+             another program and are kept.
 Called by    ``act``.
 """
 

@@ -5,7 +5,7 @@ Invariants.  A component that exists is never changed, whether a user or this co
              plane>-<component>``. A component is created before the control plane refers to it, under a name
              that follows from the control plane, so a second try finds it.
 Source       S3-16.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Mapping

@@ -30,10 +30,10 @@ from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.family import pause_of_family
-from kubewright.controlplanes.users import account, kubeconfigs
+from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.connection import Connect, Connections, Outcome
 from kubewright.controlplanes.users.decide import decide, status_of
-from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
+from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen, identity
 from kubewright.kube.informer import Change
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.controller import Controller
@@ -136,7 +136,7 @@ class Users:
                         seen.cluster,
                         seen.endpoint,
                         seen.found[seen.authority].pair.certificate,
-                        account.identity(seen.user),
+                        identity(seen.user),
                         outcome.token,
                     )
                     there = seen.found.get(seen.secret)
