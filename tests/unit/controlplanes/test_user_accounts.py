@@ -13,9 +13,9 @@ from kubewright.wire.errors import NotFound
 
 ALICE = a_user(of={"name": "alice"})[1]
 MADE: tuple[tuple[Any, Any], ...] = (
-    (ACCOUNT, seen.account(ALICE)),
-    (ROLE, seen.role(ALICE)),
-    (BINDING, seen.binding(ALICE)),
+    (ACCOUNT, seen.account_of(ALICE)),
+    (ROLE, seen.role_of(ALICE)),
+    (BINDING, seen.binding_of(ALICE)),
 )
 PATHS = [
     kind.resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"]) for kind, body in MADE
