@@ -30,7 +30,7 @@ from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.etcd import Members, NoData, stream
 from kubewright.controlplanes.members import Access, Credentials, Endpoint
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import new_authority, new_client, new_leaf
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import User

@@ -14,8 +14,7 @@ from kubewright.controlplanes.users import seen
 from kubewright.controlplanes.users.restored import wire
 from kubewright.controlplanes.users.seen import ACCOUNT, BINDING, ROLE
 from kubewright.kube.access import Access
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.runtime.credentials.contents import with_login
 from kubewright.testing.looks import Shelf
 from kubewright.testing.passes import Scene, Stage, Wired, changed, put
@@ -32,7 +31,7 @@ class Restored(planes.Planes):
         self.own = Shelf(self.clock)
         for name in ("wanted", "brought-back"):
             mine = a_user(of={"name": name})[1]
-            for kind, made in ((ACCOUNT, seen.account), (ROLE, seen.role), (BINDING, seen.binding)):
+            for kind, made in ((ACCOUNT, seen.account_of), (ROLE, seen.role_of), (BINDING, seen.binding_of)):
                 body: Any = made(mine)
                 place = body["metadata"]
                 path = kind.resource.path(place.get("namespace", ""), place["name"])

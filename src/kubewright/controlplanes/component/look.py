@@ -62,8 +62,8 @@ from kubewright.controlplanes.hosting.contract import (
 from kubewright.controlplanes.templates.catalog import Catalog
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, Version, Versions, choose
 from kubewright.controlplanes.templates.render import Rendered
-from kubewright.kube.fence import Entitled
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import Entitled
 from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

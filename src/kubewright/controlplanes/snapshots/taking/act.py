@@ -29,7 +29,7 @@ from kubewright.controlplanes.members import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
 from kubewright.kube.client import Client
-from kubewright.kube.fence import Entitled
+from kubewright.kube.transport import Entitled
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
