@@ -47,7 +47,7 @@ def owned(which: Component, **of: Any) -> There:
 
 PLANE = plane()
 LOOK = Look(
-    "controlplanes.plane.reconciler",
+    "controlplanes.plane.wiring",
     Seen,
     (
         Scene(

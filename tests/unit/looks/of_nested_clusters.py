@@ -30,7 +30,7 @@ def scene(of: There, *there: There, at: float = 0) -> Callable[[], Awaitable[See
 
 FOUND = a_nested_cluster()
 LOOK = Look(
-    "controlplanes.nestedcluster.reconciler",
+    "controlplanes.nestedcluster.wiring",
     Seen,
     (
         Scene(

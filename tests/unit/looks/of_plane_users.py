@@ -85,7 +85,7 @@ def unreachable(name: str, because: str, *there: There, of: There = FOUND, unhea
 
 
 LOOK = Look(
-    "controlplanes.users.reconciler",
+    "controlplanes.users.wiring",
     Seen,
     (
         Scene(

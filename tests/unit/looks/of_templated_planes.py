@@ -31,7 +31,7 @@ def scene(of: Any, *there: There) -> Callable[[], Awaitable[Seen]]:
 
 FOUND = plane(templateName="t")
 LOOK = Look(
-    "controlplanes.templated.reconciler",
+    "controlplanes.templated.wiring",
     Seen,
     (
         Scene(
