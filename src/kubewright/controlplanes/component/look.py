@@ -64,7 +64,7 @@ from kubewright.controlplanes.templates.choice import Choice, NoChoice, Version,
 from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import Entitled
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 

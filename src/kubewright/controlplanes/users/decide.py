@@ -1,7 +1,7 @@
 """Decide about the kubeconfig of one user of a control plane, and what the status says. Pure.
 
 Theory.      A certificate is decided on as all certificates of control planes are
-             (``certificates.decide``): a user's kubeconfig is one more, with its own owner and lifetime.
+             (``pki.keyring``): a user's kubeconfig is one more, with its own owner and lifetime.
 Tokens.      First our finalizer, since from then on there may be something of the user in the control plane;
              then the account and what it may do; then the token. A token is issued again at half of its life.
              Other groups need no other token: what the account may impersonate is changed, and that counts
@@ -38,8 +38,6 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import AT_ONCE, Awaited, in_seconds, soonest
-from kubewright.controlplanes.certificates import decide as certificates
-from kubewright.controlplanes.certificates.wanted import Kubeconfig
 from kubewright.controlplanes.family import with_pause, without_pause
 from kubewright.controlplanes.users.seen import (
     AccountObjects,
@@ -59,7 +57,9 @@ from kubewright.controlplanes.users.seen import (
     is_ours,
     role_of,
 )
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki import keyring
+from kubewright.pki.credentials import HALF, Kubeconfig, Purpose, leads_elsewhere, secret_name
+from kubewright.runtime.credentials.values import controlled
 
 
 def certificate_wanted(seen: Seen) -> Kubeconfig | None:
@@ -100,7 +100,7 @@ def _certificate(seen: Seen) -> Plan:
         return _withdrawn(seen)
     kubeconfig = certificate_wanted(seen)
     assert kubeconfig is not None, "the endpoint is known"
-    made = certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
+    made = keyring.decide((kubeconfig,), seen.found, controlled(seen.found, seen.owner), seen.now)
     unheard = UNHEARD if made.problems or made.waiting else None  # a user's Secret may be in no watch
     wake = soonest(made.wake, unheard)
     return Plan(made.steps, wake, made.because, waiting=made.waiting, problems=made.problems)
@@ -164,7 +164,7 @@ def status_of(seen: Seen, plan: Plan) -> ControlPlaneUserStatus:
 def _good_until(seen: Seen) -> datetime | None:
     """Until when the kubeconfig in the Secret is good; None: there is none that is ours."""
     found = seen.found.get(seen.secret)
-    if found is None or not found.owned_by(seen.owner):
+    if found is None or not found.controlled_by(seen.owner):
         return None
     if seen.held is not None:
         return seen.held.expires
@@ -205,7 +205,7 @@ def _problem(seen: Seen) -> str:
     if seen.refused:
         return seen.refused
     found = seen.found.get(seen.secret)
-    if found is not None and not found.owned_by(seen.owner):
+    if found is not None and not found.controlled_by(seen.owner):
         return f"Secret {seen.secret} is not ours to write"
     there = seen.objects.account if seen.objects is not None else None
     if there is not None and not is_ours(there):
@@ -232,10 +232,8 @@ def _outdated(seen: Seen) -> str:
         return f"there is no Secret {seen.secret}"
     if held is None:
         return f"Secret {seen.secret} has no kubeconfig with a token"
-    if held.server != seen.endpoint:
-        return f"the API server is at {seen.endpoint.removeprefix('https://')} now"
-    if held.authority.strip() != _trusted(seen):
-        return "the cluster has another certificate authority now"
+    if differs := _leads_elsewhere(seen, held):
+        return differs
     if held.user != identity(seen.user):
         return f"the kubeconfig is for {held.user.name} in other groups, or for another user"
     if seen.objects is not None and seen.objects.uid != held.account:
@@ -249,16 +247,16 @@ def _outdated(seen: Seen) -> str:
 
 def _leads(seen: Seen, held: TokenKubeconfig) -> bool:
     """Whether the kubeconfig is for this user, and for the present endpoint and authority."""
-    same = held.server == seen.endpoint and held.user == identity(seen.user)
-    return same and held.authority.strip() == _trusted(seen)
+    return not _leads_elsewhere(seen, held) and held.user == identity(seen.user)
 
 
-def _trusted(seen: Seen) -> bytes:
-    return seen.found[seen.authority].pair.certificate.strip()
+def _leads_elsewhere(seen: Seen, held: TokenKubeconfig) -> str:
+    authority = seen.found[seen.authority].pair.certificate
+    return leads_elsewhere(held.server, held.authority, seen.endpoint, authority)
 
 
 def _half(held: TokenKubeconfig) -> datetime:
-    return held.issued + (held.expires - held.issued) / 2
+    return HALF.due(held.issued, held.expires)
 
 
 def _outlives(seen: Seen) -> bool:

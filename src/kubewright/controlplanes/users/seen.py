@@ -23,10 +23,10 @@ from kubewright.api.core import CLUSTER_ROLE
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base import plan
-from kubewright.controlplanes.certificates.decide import Make
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family, Pause
-from kubewright.runtime.credentials.values import Purpose, secret_name, url
+from kubewright.pki.credentials import Purpose, secret_name
+from kubewright.pki.keyring import Make
+from kubewright.runtime.credentials.values import Found, url
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import User
 
