@@ -25,12 +25,10 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
-from kubewright.kube.nowhere import Nowhere
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import Nowhere, Transport
 from kubewright.machines.world import Half
-from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import identity
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Environment, Runnables

@@ -26,8 +26,8 @@ from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.kube.informer import Informers
+from kubewright.machines.settings import MachineSettings
 from kubewright.machines.world import Half
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver

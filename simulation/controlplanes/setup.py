@@ -2,7 +2,7 @@
 
 Invariants.  The machine survives every kill of a manager. Keys are drawn by no seed, so the trace has no hash
              of a Secret, nor of objects whose status tells of one; all else is a function of the seed.
-             ``members`` of a simulated etcd are asked and changed as by ``members.client.Members``: a change
+             ``members`` of a simulated etcd are asked and changed as by ``etcd.Members``: a change
              is a call of the host, gets the faults of calls, and is carried out whether or not the manager
              lives on.
 Called by    ``stories.run``, as ``prepare`` of ``run.simulate``.
@@ -31,10 +31,10 @@ from kubewright.base.errors import KubewrightError
 from kubewright.clusters import world as clusters
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.etcd import NoAnswer
 from kubewright.controlplanes.family import KINDS
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.client import NoAnswer
-from kubewright.controlplanes.members.decide import Access, Seen, Step
+from kubewright.controlplanes.hosting.contract import Hosts
+from kubewright.controlplanes.members import Access, Seen, Step
 from kubewright.driver.contract import Driver
 from kubewright.kube.errors import ConnectFailed
 from kubewright.machines.world import Half

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.machine import names
-from kubewright.machines.machine.settings import MachineSettings, effective
+from kubewright.machines.settings import MachineSettings, effective
 from simulation.invariants.facts import (
     controller_of,
     deleting,

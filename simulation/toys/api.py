@@ -15,7 +15,7 @@ from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
-from kubewright.machines.deployment.policy import REASONS
+from kubewright.machines.deployment import REASONS
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.seen import Seen

@@ -17,7 +17,7 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, V
 from kubewright.driver.registry import Settings, load
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.grpc.client import DriverOffer, Target, serve
 
 PROVIDER = "elsewhere"

@@ -24,7 +24,7 @@ from kubewright.driver.contract import stub
 from kubewright.driver.registry import Settings, load
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.qemu.host import LINE, boot_sector
 from kubewright.testing.real_kubernetes import RealKubernetes, find
 from kubewright.testing.scenes import class_request

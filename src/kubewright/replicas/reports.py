@@ -27,8 +27,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.ownership import key_of
 from kubewright.replicas.pace import UNPACED, Pace
+from kubewright.runtime.controller import status_alone
 from kubewright.runtime.events import EventRecorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

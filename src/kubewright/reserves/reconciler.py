@@ -50,9 +50,8 @@ from kubewright.reserves.decide import (
 )
 from kubewright.reserves.placeholders import name_of
 from kubewright.reserves.sizing import gathering, pool_of
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import in_full, unless_refused
 from kubewright.runtime.result import Result

@@ -22,9 +22,8 @@ from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.plan import Reported
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, spec_or_life, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, spec_or_life, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

@@ -13,8 +13,7 @@ from kubewright.base.errors import After, KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.look import look
@@ -37,9 +36,8 @@ from kubewright.replicas.ownership import (
 )
 from kubewright.replicas.reports import Reports
 from kubewright.rollout.progress import Counts, best_of
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
