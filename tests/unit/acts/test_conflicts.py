@@ -49,10 +49,10 @@ from kubewright.machines.machine import act as mcm_act
 from kubewright.machines.machine import steps as mcm_steps
 from kubewright.machines.machine.look import Notes
 from kubewright.pki.keys import Algorithm
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import new_pair
 from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose
 from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
 from kubewright.testing.clocks import BEGIN
