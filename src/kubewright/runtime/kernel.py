@@ -73,7 +73,7 @@ class Reported(Object, Protocol):
 
 
 Obj = TypeVar("Obj", bound=Reported)
-Seen = TypeVar("Seen")
+View = TypeVar("View")
 P = TypeVar("P", bound=Plan[Any])
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class Outcome:
         self.wake = soonest(self.wake, wake)
 
 
-class ObjectReconciler(Generic[Obj, Seen, P]):
+class ObjectReconciler(Generic[Obj, View, P]):
     """The reconciler of the objects of one kind: of their type, of what is seen of one, and of its plan.
 
     Args:
@@ -142,7 +142,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
     def forget(self, key: Key, uid: str) -> None:
         """The object with this uid is gone for good, or another one has its name."""
 
-    async def look(self, found: Obj) -> Seen:
+    async def look(self, found: Obj) -> View:
         """Read everything that decides.
 
         Raises:
@@ -150,15 +150,15 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
         """
         raise NotImplementedError
 
-    def decide(self, seen: Seen) -> P | None:
+    def decide(self, seen: View) -> P | None:
         """What to do now. Pure but for what paces a report; None: nothing, and nothing to be said of it."""
         raise NotImplementedError
 
-    def closer(self, seen: Seen, plan: P) -> Awaitable[Seen] | None:
+    def closer(self, seen: View, plan: P) -> Awaitable[View] | None:
         """What must be seen before this plan is carried out; None: no more than was seen."""
         return None
 
-    def act(self, seen: Seen, step: Any, outcome: Outcome) -> Effect:
+    def act(self, seen: View, step: Any, outcome: Outcome) -> Effect:
         """The table of the steps: what performs this one."""
         raise NotImplementedError
 
@@ -166,7 +166,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
         """Whether this step is sent beside others, after those that are not."""
         return False
 
-    def after_step(self, seen: Seen, step: Any, error: KubewrightError | None, outcome: Outcome) -> bool:
+    def after_step(self, seen: View, step: Any, error: KubewrightError | None, outcome: Outcome) -> bool:
         """A step is done, or failed with this error. Returns whether the next step is performed.
 
         Raises:
@@ -176,15 +176,15 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
             raise error
         return True
 
-    async def look_again(self, found: Obj, seen: Seen, outcome: Outcome) -> Seen:
+    async def look_again(self, found: Obj, seen: View, outcome: Outcome) -> View:
         """The second look, for the status; ``found``: the object as it is now."""
         return await self.look(found)
 
-    def status(self, seen: Seen, plan: P, outcome: Outcome) -> Any:
+    def status(self, seen: View, plan: P, outcome: Outcome) -> Any:
         """The status as it should be; None: it stays as it is."""
         return None
 
-    def events(self, seen: Seen, plan: P, status: Any, *, written: bool) -> Iterable[Event]:
+    def events(self, seen: View, plan: P, status: Any, *, written: bool) -> Iterable[Event]:
         """What users are told at the end of a pass; ``written``: the status was, and differed."""
         return ()
 
@@ -234,7 +234,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
                 raise
             return self.refused(found, error)
 
-    async def carry_out(self, found: Obj, seen: Seen, plan: P) -> Result:
+    async def carry_out(self, found: Obj, seen: View, plan: P) -> Result:
         """Perform a plan, and report.
 
         Raises:
@@ -252,7 +252,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
             result = result.sooner(again)
         return result.unless(outcome.errors)
 
-    async def perform(self, seen: Seen, plan: P, outcome: Outcome) -> None:
+    async def perform(self, seen: View, plan: P, outcome: Outcome) -> None:
         """The steps, in order; then, beside each other, those that go together."""
         beside: list[Any] = []
         for step in plan.steps:
@@ -265,7 +265,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
             for step, error in zip(beside, errors, strict=True):
                 self.after_step(seen, step, error, outcome)
 
-    async def report(self, found: Obj, seen: Seen, plan: P, outcome: Outcome) -> Result | None:
+    async def report(self, found: Obj, seen: View, plan: P, outcome: Outcome) -> Result | None:
         """Write the status, and send the events; when to come back for a status that would be too early."""
         written, again, status = False, None, None
         if not outcome.gone:
@@ -299,7 +299,7 @@ class ObjectReconciler(Generic[Obj, Seen, P]):
         outcome.meta = await self._writer.remove_finalizer(outcome.meta)
         outcome.gone = True
 
-    async def _error_of(self, seen: Seen, step: Any, outcome: Outcome) -> KubewrightError | None:
+    async def _error_of(self, seen: View, step: Any, outcome: Outcome) -> KubewrightError | None:
         try:
             effect = self.act(seen, step, outcome)
             if effect is not None:

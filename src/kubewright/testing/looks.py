@@ -109,7 +109,7 @@ def beside(test: str, package: str) -> tuple[Any, ...]:
 def looking_modules(root: Path) -> set[str]:
     """The modules below ``root`` that fill a value: those named ``look``, those with a function ``look`` or
     ``_look`` that answers a ``Seen``, and those that make a ``Seen`` which another module defines. An ``act``
-    hands on what the ``look`` beside it says."""
+    without a ``Seen`` of its own hands on what a ``look`` beside it says."""
     return {
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.rglob("*.py"))

@@ -16,7 +16,6 @@ WITHOUT_SCENES = {
     "controlplanes.members.client": "it asks an etcd (tests/api/controlplanes/test_restoring_member.py)",
     "processes.worker": "it asks the system about a process; only tests with processes see that",
     "replicas.deployment.reconciler": "it calls replicas.deployment.look",
-    "runtime.kernel": "it is the skeleton of the others' looks",
     "runtime.leader": "its tests compare leases (tests/unit/runtime/test_leader.py)",
     "runtime.webhooks.keeper": "no scenes yet (tests/unit/runtime/test_webhook_certificates.py: its decisions)",
 }
