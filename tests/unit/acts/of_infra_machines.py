@@ -26,8 +26,8 @@ from kubewright.infra.machine import seen as steps
 from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.settings import InfraSettings
-from kubewright.kube.contests import CONTESTS, Contests
 from kubewright.kube.errors import Deposed
+from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.runtime.result import Result
 from kubewright.testing.acts import NOT_SERVED, Act, Cloud, Happened, Scene, Told, at_rest, happened
 from kubewright.testing.clocks import BEGIN

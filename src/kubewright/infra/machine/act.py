@@ -34,8 +34,8 @@ from kubewright.infra.machine.seen import (
     Step,
 )
 from kubewright.infra.plan import Reported
-from kubewright.kube.contests import outside_of_a_pass
 from kubewright.kube.informer import Change
+from kubewright.kube.patches import outside_of_a_pass
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.wire.gvk import Key
