@@ -1,18 +1,23 @@
-"""Tokens of service accounts: issued on request, bound to the account's uid, with an expiry.
+"""Bearer tokens: of service accounts, which are issued here, and those of machines that join.
 
-Theory.      A token is a JWT signed with a key that only this server has (HMAC, SHA-256): no
+Theory.      A token of an account is a JWT signed with a key that only this server has (HMAC, SHA-256): no
              other program needs to verify it, so there is no public half. It is valid while its
              account has the uid in the token. A token that was asked for with a ``boundObjectRef`` is
              valid only while that Pod, Secret or Node is there too, under the same uid; what it is bound
              to stands in the token, and is looked up at each use.
-Invariants.  The key never leaves this object. Tokens are compared in constant time. A token lives
-             between ten minutes and a day, and never longer than its expiry says. What else is compared
+             What a bootstrap token is and when it counts says ``api.bootstrap.tokens``. Its Secret is read
+             anew at each use, so a token that was deleted, changed or has expired is refused at once.
+Invariants.  The key never leaves its object. Tokens are compared in constant time. A token of an account
+             lives between ten minutes and a day, and never longer than its expiry says. What else is compared
              with the clock (``nbf``, ``iat``, the end of an object that is being deleted) has a minute of
-             leeway, as upstream.
-Source       kube-apiserver's TokenRequest (registry/core/serviceaccount) and its validator of claims.
+             leeway, as upstream. A group that is no group of bootstrappers is not given.
+Source       kube-apiserver's TokenRequest (registry/core/serviceaccount) and its validator of claims; its
+             token authenticator for bootstrap.kubernetes.io/token.
+Called by    ``server``, for requests with a bearer token; ``http.subresources``, which issues.
 """
 
 import base64
+import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,18 +27,20 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.authorization import restriction
+from kubewright.api.bootstrap import tokens
+from kubewright.api.bootstrap.names import TOKEN_NAMESPACE
+from kubewright.apiserver.authorization import nodes
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.admission import PODS
-from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.registry.subresources.reviews import ISSUER, Judged
+from kubewright.apiserver.registry.subresources import ISSUER, Judged
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import invalid
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record
 from kubewright.base.clock import Clock, new_uid, parse_rfc3339, rfc3339
 from kubewright.wire import gojson
 from kubewright.wire.errors import BadRequest
-from kubewright.wire.gvk import Resource
+from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import User
 
 TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
@@ -185,9 +192,9 @@ class Tokens:
 
     def _admit(self, node: str, spec: Mapping[str, Any], account: Account) -> None:
         """A node gets tokens for its pods only."""
-        record = self._read(PODS, account.namespace, restriction.bound_pod(spec))
+        record = self._read(PODS, account.namespace, nodes.bound_pod(spec))
         pod = None if record is None else orjson.loads(record.data)
-        if why := restriction.wrong_token(node, spec, account.name, pod):
+        if why := nodes.wrong_token(node, spec, account.name, pod):
             raise refusals.forbidden(ACCOUNTS, account.name, why)
 
     def _bound(
@@ -296,3 +303,37 @@ def _coded(value: Mapping[str, Any]) -> str:
 
 def _bytes(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class BootstrapTokens:
+    """Reads tokens; ``read`` returns the bytes of a Secret (namespace, name), or None."""
+
+    def __init__(self, read: Callable[[str, str], bytes | None], clock: Clock) -> None:
+        self._read, self._clock = read, clock
+
+    def user(self, token: str) -> User | None:
+        """The user of a token; None when it is none, is not there, has expired, or may not authenticate."""
+        name = tokens.secret_of(token)
+        raw = self._read(TOKEN_NAMESPACE, name) if name else None
+        if raw is None:
+            return None
+        secret = orjson.loads(raw)
+        if (secret.get("metadata") or {}).get("deletionTimestamp"):
+            return None
+        data = _decoded(secret.get("data") or {})
+        known = tokens.read(Key(TOKEN_NAMESPACE, name), str(secret.get("type", "")), data)
+        if known is None or not known.is_text(token) or not known.authenticates:
+            return None
+        if not known.lasts(self._clock.now()):
+            return None
+        return User(f"system:bootstrap:{known.id}", known.groups)
+
+
+def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+    found = {}
+    for key, value in data.items():
+        try:
+            found[key] = base64.b64decode(value)
+        except binascii.Error:
+            continue
+    return found
