@@ -17,7 +17,7 @@ The journey of a POST:
 4. ``registry.writing`` takes the steps of the verb. Those of ``registry.strategy`` are pure: normalized by
    the ``schema``, metadata, limits, lifecycle. ``registry.field_managers`` says who manages what, and
    ``registry.admission`` what depends on other objects.
-5. ``store.store`` stages the write, commits the batch to ``store.log`` and shows it; ``store.history``
+5. ``store.store`` stages the write, commits the batch to ``store.log`` and shows it; ``store.watchers``
    wakes the watchers.
 6. ``http.answers`` makes of the stored bytes (``registry.codec``) what the client takes.
 A GET takes 1 to 3, then ``registry.reading`` in the place of 4 and 5. A watch is a stream of

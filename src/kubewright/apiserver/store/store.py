@@ -10,7 +10,7 @@ Invariants.  Versions grow by one with each write, over all collections, also ac
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
-Called by    ``registry``. Continues in ``log`` and ``history``.
+Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
 
 import asyncio
@@ -25,11 +25,10 @@ from kubewright.apiserver.store.history import (
     Compacted,
     History,
     Record,
-    Watcher,
-    Watchers,
     record_of,
 )
 from kubewright.apiserver.store.log import Log, NoLog
+from kubewright.apiserver.store.watchers import Watcher, Watchers
 from kubewright.base.errors import InvalidInput
 
 ValueOf = Callable[[Record], str]

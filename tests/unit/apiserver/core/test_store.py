@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.apiserver.store import Change, Compacted, Record, Refused, Store, record_of
-from kubewright.apiserver.store.history import ROUND, TAKEN, TAKEN_BYTES, History, Watcher
+from kubewright.apiserver.store.history import History
 from kubewright.apiserver.store.log import NoLog, Row
+from kubewright.apiserver.store.watchers import ROUND, TAKEN, TAKEN_BYTES, Watcher
 from kubewright.base.errors import InvalidInput
 
 THINGS = "things"
