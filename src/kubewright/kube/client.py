@@ -162,15 +162,15 @@ class Client:
             "PATCH", _path(kind, key, subresource), msgspec.json.encode(body), content_type=content_type
         )
         contests = CONTESTS.get()
-        target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
-            contests.admit(target, body)
+            target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
+            admitted = contests.admit(target, body)
         try:
             response = await self.send(request, safe=patches.guarded(body))
         except Invalid as error:
             raise patches.conflict_of(error, body) or error from None
         if contests is not None:
-            contests.wrote(target, body)
+            contests.wrote(admitted)
         return self._written(kind, response.body, subresource)
 
     async def replace(self, kind: Kind[T], key: Key, obj: T, *, subresource: str = "") -> T:
