@@ -28,10 +28,10 @@ from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.pki.credentials import Purpose, secret_name
-from kubewright.replicas.pace import Pace
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller, in_order
+from kubewright.runtime.pace import Pace
 from kubewright.runtime.passes import planned
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Listener, Session
