@@ -27,14 +27,13 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.builtin.taints import TaintEviction
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import Identity
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 

@@ -48,14 +48,13 @@ from kubewright.compose.plane_controllers import (
     when_needed,
 )
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.boot.control_planes import PlaneRequest, hosted_already
-from kubewright.runtime.group import Group, Work
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request, Response
 

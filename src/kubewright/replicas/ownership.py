@@ -26,7 +26,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
 
 BY_OWNER = "owner"
-"""Index of children that every cache has (``kube.store``): the uid of their controller."""
+"""Index of children that every cache has (``kube.cache``): the uid of their controller."""
 
 BY_UID = "uid"
 """Index of owners: their own uid, to find the one that a child's owner reference means."""

@@ -15,14 +15,14 @@ from typing import Any
 
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
-from kubewright.kube.fence import Entitled
+from kubewright.kube.transport import Entitled
 from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Runnable
+from kubewright.runtime.lease import WHOLE, Shard
+from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Lookup, Session
-from kubewright.runtime.shard import WHOLE, Shard
 
 
 @dataclass(frozen=True, slots=True)

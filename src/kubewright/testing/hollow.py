@@ -23,14 +23,13 @@ from kubewright.builtin.scheduling.facts import node_facts
 from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.scenes import class_request
 from kubewright.testing.servers import alone
 from kubewright.testing.world import running

@@ -26,13 +26,12 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity, new_authority
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Runnable, Settings, Work
 from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Runnable, Settings, Work
 from kubewright.testing import keys
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock

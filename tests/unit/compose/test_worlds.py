@@ -10,14 +10,14 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen, complete, every_word, idle, leases, listed, named
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.machines.world import Half
 from kubewright.pki.certificates import new_authority
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.testing.clocks import BEGIN, LoopClock
 from kubewright.wire.http import Response
 

@@ -14,16 +14,15 @@ from kubewright.api.machine.v1alpha1 import MACHINE, CurrentStatus, Machine, Mac
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.clock import SteadyClock
 from kubewright.kube import header as headers
-from kubewright.kube.cache import Change
+from kubewright.kube.cache import Change, Store
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
 from kubewright.replicas.naming import letters
 from kubewright.replicas.ownership import BY_UID
-from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 

@@ -15,8 +15,8 @@ from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
+from kubewright.machines.caches import Caches, Shared
 from kubewright.machines.machine.act import Actor, WriteFailed
-from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.durations import Durations
 from kubewright.machines.machine.look import Looker
@@ -26,8 +26,7 @@ from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import alike, status_alone
+from kubewright.runtime.controller import Controller, alike, status_alone
 from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal

@@ -7,7 +7,7 @@ Theory.      What a deployment does is the same in all APIs: adopt sets, find or
 Invariants.  Every function is pure, but for ``idle`` and ``look``, which read caches. ``ranking`` is the one
              by which the controller of the sets deletes members; otherwise the deployment would count on the
              deletion of other members.
-Called by    every module of this package; made once by each context (``machines.deployment.policy``).
+Called by    every module of this package; made once by each context (``machines.deployment``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ from kubewright.base.plan import Plan
 from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import oldest
+from kubewright.runtime.pace import UNPACED, Pace
 
 if TYPE_CHECKING:
     from kubewright.replicas.deployment.seen import Seen
