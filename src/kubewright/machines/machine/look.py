@@ -27,7 +27,11 @@ from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines import node_marks
 from kubewright.machines.caches import ClassSeen, LookDeps, belongs
-from kubewright.machines.machine import in_place, preservation, refusals, userdata, vm_record
+from kubewright.machines.machine import refusals
+from kubewright.machines.machine.preservation import asked_by_node, drains_preserved
+from kubewright.machines.machine.in_place import drains_for_update, is_selected, selected_at
+from kubewright.machines.machine.vm_record import as_recorded, believed, is_recorded
+from kubewright.machines.machine.userdata import wants_token
 from kubewright.machines.machine.applied import Specs, specs_of
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.seen import Begun, Refused, Seen, Unread
@@ -108,7 +112,7 @@ class Looker:
             return await self._look_at_living(machine, vm, busy)
         notes = self.notes(machine)
         notes.before = notes.before or machine.status
-        known = vm_record.as_recorded(machine, vm)
+        known = as_recorded(machine, vm)
         node, unread = self._caches.node_of(known), None
         if node is None:
             node, unread = await self._unless_unread(machine, Read.NODE, self._live_node(known, vm))
@@ -122,12 +126,12 @@ class Looker:
         server does not show node or pods, none is evicted, and everything else goes on."""
         node, unread = self._caches.node_of(machine), None
         deleting = machine.metadata.deleting
-        if node is None and not deleting and preservation.asked_by_node(machine):  # a late cache ends none
+        if node is None and not deleting and asked_by_node(machine):  # a late cache ends none
             node, unread = await self._unless_unread(machine, Read.NODE, self._read_own_node(machine))
         seen = replace(self._seen(machine, node, vm, busy), unread=unread)
         if node is None or deleting:
             return seen
-        drains = preservation.drains_preserved(machine, node) or in_place.drains_for_update(seen)
+        drains = drains_preserved(machine, node) or drains_for_update(seen)
         return await self._drained(seen, node) if drains else seen
 
     async def with_live_node(self, seen: Seen) -> Seen:
@@ -168,7 +172,7 @@ class Looker:
             return self._notes.setdefault(uid, Notes())
         preserved = machine.status.current_status.preserve_expiry_time is not None
         node = self._caches.node_of(machine)
-        kept = keep or preserved or (node is not None and in_place.is_selected(node))
+        kept = keep or preserved or (node is not None and is_selected(node))
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
     def note_failure(self, machine: Machine, request: Request) -> bool:
@@ -220,7 +224,7 @@ class Looker:
         claimant = self._claims.setdefault(found, machine)
         owners = (*self._caches.machines.by("provider-id", found), claimant)
         others = {each.metadata.uid: each for each in owners if each.metadata.uid != machine.metadata.uid}
-        return vm_record.believed(vm, list(others.values()))
+        return believed(vm, list(others.values()))
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         now, moment = self._moments.now(), self._moments.monotonic()
@@ -245,10 +249,10 @@ class Looker:
             inputs=found.version + _changes(machine, self._settings.retry_all_errors),
             specs=self._specs(machine, found.machine_class, vm, begun),
             capacity=node_marks.capacity_of(found.machine_class),
-            doubt_until=self._doubt_until(machine, begun, recorded=vm_record.is_recorded(machine)),
+            doubt_until=self._doubt_until(machine, begun, recorded=is_recorded(machine)),
             counts=self.counts(machine),
             has_token=self._settings.joins
-            and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
+            and (bool(found.problem) or wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
             before=self._notes[machine.metadata.uid].before if machine.metadata.uid in self._notes else None,
             drains_at_once=max(1, len(self._notes)),
@@ -275,7 +279,7 @@ class Looker:
     ) -> VmSeen:
         """What a new VM was made by is known only where its class has never changed, or no process before us
         may have asked for the VM: a repeated creation answers the one that is there."""
-        if not vm.applied or vm_record.is_recorded(machine) or _never_changed(machine_class, machine):
+        if not vm.applied or is_recorded(machine) or _never_changed(machine_class, machine):
             return vm
         inherited = self._calls.doubt_until(
             machine.metadata.uid,
@@ -390,8 +394,8 @@ def drain_began(seen: Seen, node: Node) -> datetime:
     date of a selection is by some manager's wall clock, so it counts only if no process saw the selection."""
     if seen.machine.metadata.deleting:
         return seen.deleted_at
-    if in_place.is_selected(node):
-        return seen.begun.update_since or in_place.selected_at(node) or seen.phase_since
+    if is_selected(node):
+        return seen.begun.update_since or selected_at(node) or seen.phase_since
     return seen.phase_since
 
 

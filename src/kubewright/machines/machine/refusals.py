@@ -30,7 +30,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
 from kubewright.kube.patches import Contested
-from kubewright.machines.machine import steps
+from kubewright.machines.machine.steps import AddFinalizer, Annotate, Call, Cordon, DeleteBootstrapToken, DeleteMachine, DeleteNode, DeleteVolumeAttachments, Drain, EndPreservation, Record, RemoveFinalizer, SetDrainFailedCondition, SetPreservationMarks, SetPreservedCondition, SetTerminatingCondition, SetUpdateCondition, SyncCapacity, SyncNode, UpdateVm
 from kubewright.machines.machine.creation import creation_failed, is_late, until_late, vm_incomplete
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_blocked_report
 from kubewright.machines.machine.seen import Refused, Seen, Unread
@@ -77,37 +77,37 @@ def _is_drain_timed_out(seen: Seen) -> bool:
 
 def _may_leave_node(seen: Seen) -> bool:
     """A user forces the deletion; or the node's cluster has not answered for long, and time has run out."""
-    silent = any(isinstance(each.step, steps.DeleteNode) and each.unanswered for each in seen.refused)
+    silent = any(isinstance(each.step, DeleteNode) and each.unanswered for each in seen.refused)
     return names.force_deletion(seen.machine.metadata.labels) or (silent and seen.drain_timed_out)
 
 
 STATUS = "write the machine's status"
 
 RULES: Mapping[type[Step], Rule] = {
-    steps.AddFinalizer: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
-    steps.Call: Rule("read what a driver call needs", _always, _always),  # reads; errors end the call
-    steps.Record: Rule("record the machine's VM", _never, _always),
-    steps.DeleteMachine: Rule("delete the machine", _always, _always),
-    steps.Annotate: Rule("annotate the machine", _always, _always),
-    steps.UpdateVm: Rule("mark the machine before its VM is updated", _always, _always),
-    steps.EndPreservation: Rule("take the expiry off the machine", _always, _always),
-    steps.SetPreservationMarks: Rule("mark the node as preserved", _always, _always),
-    steps.SetPreservedCondition: Rule("write the node's Preserved condition", _always, _always),
-    steps.SyncNode: Rule(
+    AddFinalizer: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
+    Call: Rule("read what a driver call needs", _always, _always),  # reads; errors end the call
+    Record: Rule("record the machine's VM", _never, _always),
+    DeleteMachine: Rule("delete the machine", _always, _always),
+    Annotate: Rule("annotate the machine", _always, _always),
+    UpdateVm: Rule("mark the machine before its VM is updated", _always, _always),
+    EndPreservation: Rule("take the expiry off the machine", _always, _always),
+    SetPreservationMarks: Rule("mark the node as preserved", _always, _always),
+    SetPreservedCondition: Rule("write the node's Preserved condition", _always, _always),
+    SyncNode: Rule(
         "bring the node in line with the machine", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
-    steps.SyncCapacity: Rule(
+    SyncCapacity: Rule(
         "write the virtual capacity of the node", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
-    steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
-    steps.SetUpdateCondition: Rule("write the node's InPlaceUpdate condition", _always, _always),
-    steps.SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
-    steps.SetDrainFailedCondition: Rule("write the node's DrainFailed condition", _always, _always),
-    steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
-    steps.DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
-    steps.DeleteNode: Rule("delete the node", _always, _may_leave_node, DELETING_NODE),
-    steps.DeleteBootstrapToken: Rule("delete the machine's bootstrap token", _always, _always),
-    steps.RemoveFinalizer: Rule("take the finalizer off the machine", _never, _never, RELEASING),
+    Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
+    SetUpdateCondition: Rule("write the node's InPlaceUpdate condition", _always, _always),
+    SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
+    SetDrainFailedCondition: Rule("write the node's DrainFailed condition", _always, _always),
+    Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
+    DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
+    DeleteNode: Rule("delete the node", _always, _may_leave_node, DELETING_NODE),
+    DeleteBootstrapToken: Rule("delete the machine's bootstrap token", _always, _always),
+    RemoveFinalizer: Rule("take the finalizer off the machine", _never, _never, RELEASING),
 }
 """A refused step is sent again after ``REFUSED``, while it is still planned."""
 
@@ -162,7 +162,7 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
     left = tuple(step for step in plan.steps if step not in refused)
     empty = not left and plan.report is None and not plan.wake
     begun = any(
-        isinstance(step, steps.SetTerminatingCondition) for step in refused
+        isinstance(step, SetTerminatingCondition) for step in refused
     )  # so an earlier pass told it
     return None if empty else replace(plan, steps=left, milestone=None if begun else plan.milestone)
 
