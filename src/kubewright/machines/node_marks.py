@@ -30,7 +30,7 @@ from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, 
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.steps import DeleteNode
+from kubewright.machines.machine.seen import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 from kubewright.wire import quantity

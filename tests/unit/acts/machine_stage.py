@@ -18,10 +18,9 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.machines.machine import act
-from kubewright.machines.machine.steps import Call, Plan, Step, UpdateVm
-from kubewright.machines.machine.userdata import NAMESPACE, token_name
-from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.requests import Requests
+from kubewright.machines.machine.act import TOKEN_NAMESPACE, Requests, token_name
+from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.seen import Call, Plan, Step, UpdateVm
 from kubewright.nodes.drain.removals import Removals
 from kubewright.runtime.result import Result
 from kubewright.testing.acts import Cloud, Happened, Told, at_rest, happened
@@ -42,7 +41,7 @@ RUNNING, GOING = (
     machine("Running"),
     machine("Terminating", deleted=minutes(1), finalizers=("f", names.FINALIZER)),
 )
-TOKEN = Key(NAMESPACE, token_name("u1"))
+TOKEN = Key(TOKEN_NAMESPACE, token_name("u1"))
 TOKEN_PATH = f"/api/v1/namespaces/{TOKEN.namespace}/secrets/{TOKEN.name}"
 
 
@@ -165,9 +164,7 @@ def doing(
         for shelf in (stage.control, stage.target):
             shelf.answers |= answers or {}
         stage.notes.topics = frozenset(known)
-        return stage.control, await stage.perform(
-            Plan(what, **says), **{"at": IN_CACHE, **(sees or {})}
-        )
+        return stage.control, await stage.perform(Plan(what, **says), **{"at": IN_CACHE, **(sees or {})})
 
     return act_
 
@@ -181,9 +178,7 @@ def calling(verb: Verb, *vms: Instance, **sees: Any) -> Does:
         await stage.target.put(SECRET, user_data(WANTS_TOKEN))
         stage.cloud.vms |= {each.provider_id: each for each in vms}
         left = VmSeen(last_known_state="new")
-        return stage.control, await stage.perform(
-            Plan((Call(verb),)), vm=left, inputs="these", **sees
-        )
+        return stage.control, await stage.perform(Plan((Call(verb),)), vm=left, inputs="these", **sees)
 
     return act_
 

@@ -17,10 +17,36 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.errors import Deposed, Silent
 from kubewright.machines.machine import act
-from kubewright.machines.machine.steps import AddFinalizer, Annotate, Attachment, Call, Cordon, DeleteBootstrapToken, DeleteMachine, DeleteNode, DeleteVolumeAttachments, Drain, EndPreservation, Milestone, Record, RemoveFinalizer, Report, SetDrainFailedCondition, SetPreservationMarks, SetPreservedCondition, SetTerminatingCondition, SetUpdateCondition, Step, SyncCapacity, SyncNode, UpdateVm
-from kubewright.machines.machine.userdata import token_description
-from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.seen import Begun, Refused
+from kubewright.machines.machine.act import token_description
+from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.seen import (
+    AddFinalizer,
+    Annotate,
+    Attachment,
+    Begun,
+    Call,
+    Cordon,
+    DeleteBootstrapToken,
+    DeleteMachine,
+    DeleteNode,
+    DeleteVolumeAttachments,
+    Drain,
+    EndPreservation,
+    Milestone,
+    Record,
+    Refused,
+    RemoveFinalizer,
+    Report,
+    SetDrainFailedCondition,
+    SetPreservationMarks,
+    SetPreservedCondition,
+    SetTerminatingCondition,
+    SetUpdateCondition,
+    Step,
+    SyncCapacity,
+    SyncNode,
+    UpdateVm,
+)
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write

@@ -8,15 +8,14 @@ from kubewright.api.core import SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.bootstrap.tokens import expiration
 from kubewright.driver.life.seen import Verb
-from kubewright.machines.machine.userdata import NAMESPACE, token_id, token_name
-from kubewright.machines.machine.requests import Incomplete, Requests
+from kubewright.machines.machine.act import TOKEN_NAMESPACE, Incomplete, Requests, token_id, token_name
 from kubewright.testing.scenes import NOW, machine, minutes
 from kubewright.wire.gvk import Key
 
 from ..looks.of_machines import SETTINGS, WANTS_TOKEN, Machines, klass, user_data
 
 OF = machine("", vm=False)
-KEY = Key(NAMESPACE, token_name(OF.metadata.uid))
+KEY = Key(TOKEN_NAMESPACE, token_name(OF.metadata.uid))
 
 
 async def kit() -> tuple[Machines, Requests]:

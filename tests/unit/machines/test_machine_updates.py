@@ -13,11 +13,10 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UpdateReason
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
-from kubewright.machines.machine.in_place import drains_for_update, update_in_place
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.living import drains_for_update, update_in_place
 from kubewright.machines.machine.look import drain_began
-from kubewright.machines.machine.seen import Begun, Seen
-from kubewright.machines.machine.steps import Drain, SetUpdateCondition
+from kubewright.machines.machine.seen import Begun, Drain, Seen, SetUpdateCondition
 from kubewright.machines.settings import ReplacementCounts, counts_as_replaced
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Attachment

@@ -3,7 +3,8 @@
 from base64 import b64encode
 from datetime import UTC, datetime
 
-from kubewright.machines.machine.userdata import filled, token_data, token_id, token_secret, wants_token
+from kubewright.machines.caches import wants_token
+from kubewright.machines.machine.act import filled, token_data, token_id, token_secret
 from kubewright.testing.clocks import LoopClock
 
 

@@ -198,7 +198,7 @@ def is_small(spec: str) -> bool:
     return len(spec) <= LARGEST and len(spec.encode()) <= LARGEST
 
 
-def marks(specs: Specs) -> dict[str, str | None]:
+def update_marks(specs: Specs) -> dict[str, str | None]:
     """The annotations of a machine whose update is about to begin; none that it has already."""
     goal = hot.digest(specs.goal)
     if specs.marked == goal:

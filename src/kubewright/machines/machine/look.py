@@ -9,7 +9,7 @@ Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. Wh
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isinf
 from typing import Protocol, TypeVar
@@ -18,7 +18,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineStatus
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
@@ -26,39 +26,37 @@ from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines import node_marks
-from kubewright.machines.caches import ClassSeen, LookDeps, belongs
-from kubewright.machines.machine import refusals
-from kubewright.machines.machine.preservation import asked_by_node, drains_preserved
-from kubewright.machines.machine.in_place import drains_for_update, is_selected, selected_at
-from kubewright.machines.machine.vm_record import as_recorded, believed, is_recorded
-from kubewright.machines.machine.userdata import wants_token
+from kubewright.machines.caches import ClassSeen, LookDeps, belongs, wants_token
 from kubewright.machines.machine.applied import Specs, specs_of
-from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.seen import Begun, Refused, Seen, Unread
-from kubewright.machines.machine.steps import Cordon, Step
-from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
+from kubewright.machines.machine.decide import refusal_of, unread_because
+from kubewright.machines.machine.living import drains_for_update, is_selected, selected_at
+from kubewright.machines.machine.memory import (
+    Moments,
+    Notes,
+    Read,
+    Request,
+    Unanswered,
+    as_seen,
+    is_unanswered,
+)
+from kubewright.machines.machine.preservation import asked_by_node, drains_preserved
+from kubewright.machines.machine.seen import (
+    Begun,
+    Cordon,
+    Refused,
+    Seen,
+    Step,
+    Unread,
+    as_recorded,
+    believed,
+    is_recorded,
+)
 from kubewright.machines.settings import ReplacementCounts, bad_conditions
 from kubewright.nodes import health
-from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Notes:
-    """What a process remembers of one machine between passes; losing it costs time, never safety."""
-
-    drain: DrainSession = field(default_factory=DrainSession)
-    before: MachineStatus | None = None
-    """The status of a machine in deletion when this process first saw it so."""
-    topics: frozenset[str] = frozenset()
-    """The topics of warnings that events have named already."""
-    vm_checked_before_deletion: str | None = None
-    """The provider id of the VM whose node a live read, before the VM was deleted, did not find."""
-    vm_checked_after_deletion: str | None = None
-    """That of the VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
 class Vms(Protocol):
@@ -187,7 +185,7 @@ class Looker:
     def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
         """Remember that an API server refused a step of this machine, or did not answer it for long; None:
         its status."""
-        found = refusals.remember(step, error, self._moments.now())
+        found = refusal_of(step, error, self._moments.now())
         before = self._refused.get(machine.metadata.uid, ())
         others = (each for each in before if type(each.step) is not type(step))
         self._refused[machine.metadata.uid] = (*others, found)
@@ -343,7 +341,7 @@ class Looker:
             return await reading, None
         except (ApiError, TransportError) as error:
             if is_refusal(error) or (is_unanswered(error) and self.note_failure(machine, what)):
-                return None, refusals.unread(error)
+                return None, unread_because(error)
             raise
 
     async def _read_node(self, uid: str, name: str) -> Node | None:

@@ -29,12 +29,12 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines import node_marks
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Annotate,
     Drain,
     EndPreservation,
     Plan,
+    Seen,
     SetPreservationMarks,
     SetPreservedCondition,
     Step,

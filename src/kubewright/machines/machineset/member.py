@@ -277,7 +277,7 @@ def _ready_since(machine: Machine) -> float | None:
 
 def _without_vm(machine: Machine) -> bool:
     """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
-    What it waits for, its status says (``machines.machine.deletion``)."""
+    What it waits for, its status says (``machines.machine.deleting``)."""
     last = machine.status.last_operation
     shown = machine.spec.provider_id or names.node_name(machine.metadata.labels)
     if not machine.metadata.deleting or shown or last.type != OperationType.DELETE:

@@ -26,7 +26,6 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
-from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
 from kubewright.base import delays
 from kubewright.base.durations import time_left
@@ -35,9 +34,17 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import applied, states
-from kubewright.machines.machine.seen import Seen
+from kubewright.machines.machine.seen import (
+    AddFinalizer,
+    Call,
+    Milestone,
+    Plan,
+    Record,
+    Report,
+    Seen,
+    vm_incomplete,
+)
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
 
 MIGRATED_WITHIN = timedelta(seconds=15)
 """How long a new machine waits in silence for a first try to migrate its class, which takes milliseconds."""
@@ -142,13 +149,6 @@ def refuse_name_conflict(seen: Seen) -> Plan | None:
     name = names.node_name(seen.machine.metadata.labels)
     told = f"Node {name} belongs to another VM: delete that Node if its VM is gone, else delete this machine"
     return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, told))
-
-
-def vm_incomplete(machine: Machine) -> bool:
-    """Whether the VM is not known to be complete: no phase yet, a failed call, or a call that lasts."""
-    current = machine.status.current_status
-    being_made = current.phase == Phase.PENDING and not current.timeout_active
-    return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
 def _while_running(seen: Seen, vm: VmPlan) -> Plan:

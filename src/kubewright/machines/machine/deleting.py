@@ -34,9 +34,7 @@ from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines import node_marks
 from kubewright.machines.machine import states
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Call,
     Cordon,
     DeleteBootstrapToken,
@@ -46,10 +44,12 @@ from kubewright.machines.machine.steps import (
     Plan,
     RemoveFinalizer,
     Report,
+    Seen,
     SetDrainFailedCondition,
     SetTerminatingCondition,
     Step,
 )
+from kubewright.machines.machine.states import Finding
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan, first_clauses
 
