@@ -123,7 +123,7 @@ class Caches:
         return next(iter(self.nodes.by("provider-id", wanted)), None) if wanted else None
 
     def name_conflict(self, machine: Machine) -> bool:
-        """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4). A node of
+        """Whether another VM's node has the name that ours is going to register as. A node of
         the machine's own name is no conflict: as in MCM that is a node of an earlier machine of this name,
         which its kubelet takes over."""
         name = names.node_name(machine.metadata.labels)

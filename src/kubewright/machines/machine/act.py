@@ -4,10 +4,19 @@ Theory.      Steps run in order and stop at the first failure; the status is wri
              in one patch, when it says something new. Every patch of the machine carries the uid and
              the resourceVersion of what was seen: a later machine of the same name is never touched, and
              a patch that the network delivers a minute late changes nothing.
+             What a driver is told is made when its call begins, beside the workers: the class and its secrets
+             as they are then, and the user data filled in. A class's secret holds ``userData`` once for all
+             machines; what differs per machine stands in placeholders. A bootstrap token is made for
+             creations only, and only when a placeholder asks for one. Its id is a hash of the machine's uid,
+             so that a machine finds its own token again after a restart, and two machines that join at the
+             same time practically never share one; its end is moved with every try. A Secret of that name
+             whose description tells of another machine is neither changed nor deleted.
 Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is not an error. A write that
              the server refuses for good ends the pass as ``WriteFailed``; the next pass decides with that
-             (``refusals``). The event of a report is sent when the status changes, not in every pass.
-Called by    ``reconciler.Machines``.
+             (``decide.RULES``). The event of a report is sent when the status changes, not in every pass.
+             Secrets go into the request and nowhere else, and are never logged. No request is made without
+             the class's secrets: a driver could find credentials of another account elsewhere.
+Called by    ``reconciler.Machines``; ``machines.orphans`` (``delete_node``), ``cli.vm`` (``filled``).
 """
 
 import hashlib

@@ -1,7 +1,31 @@
-"""Decide what to do with one machine: of its list of deciders, the first one with a plan counts.
+"""Decide what to do with one machine: of its list of deciders, the first one with a plan counts. Pure.
 
-Called by    ``reconciler.Machines``. Continues in ``creation``, ``health``, ``hot_update``,
-             ``in_place`` and ``deletion``.
+Theory.      A write may fail for a moment (a conflict, a busy server): the runtime retries the pass. Or the
+             server refuses it: the object would be invalid, RBAC does not allow it, a webhook denies it.
+             The same write would be refused again, and a plan that stops at it would never get further.
+             So a refusal is part of what is seen, like a node or a VM: the process remembers it for
+             ``delays.REFUSED``, and decisions take it into account. ``RULES`` says of each step whether the
+             machine goes on without it. Where it does not, its status says which write was refused, and its
+             time-outs run on.
+             Deciders say in ``because`` what they wait for; for a user who asks why a machine stands still,
+             ``awaited`` names it, with a way on: the driver, an object that is missing, a node, pods,
+             volumes. What there is to be named follows from the same facts, in the order in which the
+             deciders ask for them: a stage that is not over hides those after it.
+             The decision is a function of what is seen, and time is a part of that. So the same function,
+             asked with a later time, says what comes next (``foresee``): past its health timeout an Unknown
+             machine is Failed. The plan of a drain in ``Seen`` is of the present, so the end of a drain's
+             time is not foreseen.
+Invariants.  Every step has its row. Steps that keep a VM or a user's pods from being lost are not skipped:
+             the finalizer before the driver is called, the record of a living machine's VM, the cordon
+             before pods are evicted, the deletion of the node before the finalizer goes. A user who forces
+             a deletion skips the last two; the end of the drain timeout skips the cordon, and, if the node's
+             cluster does not answer, the deletion of the node.
+             A write about the node of a machine in deletion that its cluster has not answered for long counts
+             as refused, for ``delays.UNHEARD``.
+             A plan whose steps change what the next pass sees waits for nothing. What is on record (a
+             deletion, a phase) dates the wait; of the rest the record of the pass says since when it lasts.
+Called by    ``reconciler``, ``look`` (what is remembered of an error), ``cli.explain`` (``foresee``).
+             Continues in ``making``, ``living``, ``preservation`` and ``deleting``.
 """
 
 from collections.abc import Callable, Iterator, Mapping

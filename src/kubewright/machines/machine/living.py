@@ -1,21 +1,42 @@
-"""Decide a machine's phase from its node: Pending, Running, Unknown or Failed.
+"""Decide what becomes of a machine with a VM: its phase, and updates in place of its node or VM. Pure.
 
-Theory.      The phase is a function of three things: the phase before, what the node says now,
-             and how long it has said so. ``states`` is the table of transitions, this file finds out
-             what is seen. The two time-outs stand apart because only they need a clock, and they are
-             looked at in every pass, so conditions that flap cannot postpone them (defect 26 of
-             mcm.md §19).
-             Replacements are limited (``replacements``): a machine beyond the limit stays ``Unknown`` and is
-             looked at again, and an event says why. A node that a user deleted counts as missing: its kubelet
-             may register it again in time.
-             While a cluster cannot be watched, no phase is decided from what it showed last; after
-             that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
-             An update of the node in place (``in_place``) ends here, by the result that the agent on the node
-             writes, or by a time-out: while it lasts the node's health says nothing about the machine.
-Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (unreachable). Unlike
-             upstream an Unknown machine is not made Running merely because its cluster can be watched
+Theory.      The phase is a function of three things: the phase before, what the node says now, and how long
+             it has said so. ``states`` is the table of transitions, this file finds out what is seen. The two
+             time-outs stand apart because only they need a clock, and they are looked at in every pass, so
+             conditions that flap cannot postpone them.
+             Replacements are limited (``machines.settings``): a machine beyond the limit stays ``Unknown``
+             and is looked at again, and an event says why. A node that a user deleted counts as missing: its
+             kubelet may register it again in time. While a cluster cannot be watched, no phase is decided
+             from what it showed last; after that the time-outs begin anew (``Seen.due``), because nodes need
+             time to report again.
+             *Update of a node in place.* Three parties share a node by marks, each of which has one writer
+             (``api.machine.updates``): the controller of a deployment, or a user, selects it by labels; the
+             machine's controller answers with the node's condition; the agent on the node waits for "ready",
+             updates the node and labels it with the result. ``next_step`` finds the next reason from the
+             condition's reason and the labels. Every reason is written alone, so a process that ends after
+             any write is followed by one that reads how far the first came. The phase changes between
+             "drained" and "ready": an update has begun, with its time-out, before the agent may touch the
+             node. It ends by the result that the agent writes, or by a time-out: while it lasts the node's
+             health says nothing about the machine.
+             *Update of a VM that runs.* What VM and class say is compared in ``applied``; here is decided
+             what comes of it. The update is marked on the machine, then the driver is called beside the
+             workers; its answer is noted in one write, which takes the mark off. While the mark is there the
+             driver is called, also if VM and class agree by now: the update before may have done a part. An
+             error is repeated after the pause of its code, or at once when class or secrets have changed.
+             Nothing else of the machine changes by it: its phase stays, its node is not drained, its set
+             counts it as before. ``lastOperation`` is written where the call lasts, or fails, and when that
+             is over; of most updates the annotations are the only trace, one write before and one after.
+Invariants.  The node's health, and what is written on the node, go before updates. No node is ready for its
+             update while pods that a drain awaits are on it. Once a selection is in the condition, taking the
+             selected label off has no effect any more, as upstream; taking the candidate label off has. A
+             machine that has not joined, or is to be replaced, is not updated. Unlike upstream an update that
+             failed may be tried again: taking the result's label off makes the node a candidate anew.
+             No VM is changed while the machine is being made or deleted, nor while its node is updated in
+             place. The driver is not called before the mark is written, and never without class and secrets.
+             Nor while a call of the process before may still be carried out: it would undo this one.
+             Unlike upstream an Unknown machine is not made Running merely because its cluster can be watched
              again: it would count as available before its node has said that it is healthy.
-Called by    ``decide`` and ``in_place``, once the VM is on record.
+Called by    ``decide``, once the VM is on record; ``look`` (``drains_for_update``, ``is_selected``).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""When things began, on a clock that no step of the wall clock can move.
+"""What a process remembers of machines between passes. Losing it costs time, never safety.
 
 Theory.      A creation time-out counts from a time that the server wrote, a drain's from another, the
              health time-out from one that some manager wrote. Compared with our wall clock they would be
@@ -6,8 +6,14 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              made and end every drain. But this process sees most of what matters begin: a machine is
              created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
              (``base.witness``); of what began before its start it has only the dates.
+             An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
+             the nodes' server does not answer at all, no pass of a deletion comes to its end. The status has
+             to say what the deletion waits for, and it has to end once it is forced or its time has run out:
+             so the machine's controller must know that the silence lasts. The success of a request ends only
+             the silence about its own kind: a server whose disk is full shows pods and accepts no write.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
-Called by    ``reconciler`` (tells of changes), ``look`` (asks); ``machines.orphans.cleanup`` (NodeStates).
+Called by    ``look`` and ``act`` (ask, and note what came of requests), ``reconciler`` (tells of changes);
+             ``machines.orphans`` (``NodeStates``).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,12 @@
-"""Everything that is read about one machine, as one frozen value.
+"""Everything that is known of one machine, as one frozen value; what may be done, and the plan to do it.
+             Pure.
 
 Theory.      ``Seen`` is complete before anything is decided. What can be derived from it (deadlines,
              whether a VM is known) is a property, so that decisions read like sentences.
-Invariants.  Nothing here reads, writes or waits.
-Called by    ``look`` (makes it), ``decide`` and ``status`` (use it).
+             A ``Plan`` is a value: what to do, when to look again, what to report, and why. ``act`` performs
+             the steps in order and stops at the first that fails; because every step is idempotent and
+             derived from what exists, a plan cut short is simply decided anew.
+Called by    ``look`` (makes ``Seen``), the deciders (use it, and make plans), ``act`` (performs them).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,21 @@
-"""The phases of a machine as one table: in which phase, what is seen, which phase follows, and what it says.
+"""The phases of a machine as one table, and what its status says. Pure.
 
 Theory.      Decisions find out what is seen of a machine (``Finding``) and when that is worth a report; the
              table says what it means: the next phase, the operation and its state, and the description.
              A finding without a row for the present phase changes nothing. Nothing reads a phase to learn
-             what to do about the VM: that follows from what exists (``creation``, ``deletion``).
-Invariants.  Pure. A phase and a finding have at most one row. Every report of a machine is made here.
-             The texts are a contract: users, dashboards and MCM read them.
-Source       mcm.md §4.4, §4.5, §4.13.
-Called by    ``creation``, ``health``, ``in_place``, ``deletion``; ``tools/machine_phases.py`` draws the table
-             as docs/reference/machine-phases.md.
+             what to do about the VM: that follows from what exists (``making``, ``deleting``).
+             The status takes phase and last operation from the plan's report; the conditions are a copy of
+             the node's. It is written only when it says something new; a new time alone is not. Where only
+             the description's words change (a cloud's error with another request id, the pods that a drain
+             still waits for) it is refreshed as ``REFRESH`` says. What the driver wants to be told with its
+             next call is always written.
+Invariants.  A phase and a finding have at most one row. Every report of a machine is made here. The texts are
+             a contract: users, dashboards and MCM read them.
+             ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts from it. A
+             preservation begins here, in the same write as the phase that causes it; a step of its own ends
+             it (``EndPreservation``), or the machine's deletion.
+Called by    ``making``, ``living``, ``deleting`` (reports), ``act`` (the status, once per pass);
+             ``tools/machine_phases.py`` draws the table as docs/reference/machine-phases.md.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +47,7 @@ BUT_FAILED = tuple(phase for phase in Phase if phase is not Phase.FAILED)
 MAKING = (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF, Phase.PENDING)
 """Its VM or its node is still awaited."""
 UPDATING = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
-"""The tool that updates the node in place ends these phases, and not the node's health (mcm.md §4.11)."""
+"""The tool that updates the node in place ends these phases, and not the node's health."""
 UPDATABLE = (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_SUCCESSFUL, Phase.IN_PLACE_UPDATE_FAILED)
 """Its node has joined, and it is not to be replaced: the node may be drained for an update in place."""
 WATCHED = (Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
@@ -286,7 +293,7 @@ def _only_words(last: LastOperation, report: Report, wall: datetime) -> bool:
 
 
 def _step_named(description: str) -> str:
-    """The last sentence of a description, which names the step of a deletion (mcm.md §4.13)."""
+    """The last sentence of a description, which names the step of a deletion."""
     return description.rpartition(". ")[2]
 
 
