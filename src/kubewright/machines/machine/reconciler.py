@@ -26,8 +26,7 @@ from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machine.seen import Call, Plan, Record, Seen
 from kubewright.nodes.health import conditions_differ
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import alike, status_alone
+from kubewright.runtime.controller import Controller, alike, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
