@@ -1,4 +1,4 @@
-"""When things began, on a clock that no step of the wall clock can move.
+"""What a process remembers of machines between passes. Losing it costs time, never safety.
 
 Theory.      A creation time-out counts from a time that the server wrote, a drain's from another, the
              health time-out from one that some manager wrote. Compared with our wall clock they would be
@@ -6,24 +6,51 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              made and end every drain. But this process sees most of what matters begin: a machine is
              created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
              (``base.witness``); of what began before its start it has only the dates.
+             An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
+             the nodes' server does not answer at all, no pass of a deletion comes to its end. The status has
+             to say what the deletion waits for, and it has to end once it is forced or its time has run out:
+             so the machine's controller must know that the silence lasts. The success of a request ends only
+             the silence about its own kind: a server whose disk is full shows pods and accepts no write.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
-Called by    ``reconciler`` (tells of changes), ``look`` (asks); ``machines.orphans.cleanup`` (NodeStates).
+Called by    ``look`` and ``act`` (ask, and note what came of requests), ``reconciler`` (tells of changes);
+             ``machines.orphans`` (``NodeStates``).
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
 
 from msgspec import structs
 
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine.names import NodeConditionType
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.base.clock import SteadyClock
+from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
+from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Change, Informer
-from kubewright.machines.machine.seen import Begun, reported
+from kubewright.machines.machine.seen import Begun, Step, reported
 from kubewright.machines.settings import HEALTHY
+from kubewright.nodes.drain.session import DrainSession
+from kubewright.wire.errors import ApiError, is_refusal, is_stale
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a process remembers of one machine between passes; losing it costs time, never safety."""
+
+    drain: DrainSession = field(default_factory=DrainSession)
+    before: MachineStatus | None = None
+    """The status of a machine in deletion when this process first saw it so."""
+    topics: frozenset[str] = frozenset()
+    """The topics of warnings that events have named already."""
+    vm_checked_before_deletion: str | None = None
+    """The provider id of the VM whose node a live read, before the VM was deleted, did not find."""
+    vm_checked_after_deletion: str | None = None
+    """That of the VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
 class NodeStates:
@@ -111,3 +138,58 @@ class Moments:
             self._created[new.uid] = self.now()
         elif new.deleting and not old.deleting:
             self._deleted[new.uid] = self.now()
+
+
+class Read(Enum):
+    """What is read live of a machine's node. A server may show nodes and fail to list pods."""
+
+    NODE = "node"
+    PODS = "pods"
+
+
+Request = type[Step] | Read
+"""A kind of request: a step's, or one that reads."""
+
+FORGOTTEN_AFTER = timedelta(minutes=5)
+"""A failure that was not repeated for so long tells nothing of the server any more: a pass that fails is
+repeated within two minutes."""
+
+
+def is_unanswered(error: KubewrightError) -> bool:
+    """Whether the server did not say what it thinks of the request: it is silent, broken or too busy, or it
+    does not know us; or something that is no such server answers 404 (``NotFound.names``)."""
+    if isinstance(error, ApiError):
+        return not is_refusal(error) and not is_stale(error)
+    return isinstance(error, TransportError)
+
+
+class Unanswered:
+    """First and last failure of each kind of request since its last success, by the machine's uid.
+
+    ``now`` reads a ``SteadyClock``; after ``longest`` a silence lasts.
+    """
+
+    def __init__(self, now: Callable[[], datetime], longest: timedelta) -> None:
+        self._now = now
+        self._longest = longest
+        self._failures: dict[str, dict[Request, tuple[datetime, datetime]]] = {}
+
+    def note_failure(self, uid: str, request: Request) -> bool:
+        """Note that a request has failed; return whether requests of its kind have failed for long.
+
+        A failure of another kind tells nothing: a request that timed out may have been carried out, and is
+        then never sent again.
+        """
+        now, known = self._now(), self._failures.get(uid, {})
+        fresh = {kind: times for kind, times in known.items() if now - times[1] < FORGOTTEN_AFTER}
+        fresh[request] = (fresh.get(request, (now, now))[0], now)
+        self._failures[uid] = fresh
+        return now - fresh[request][0] >= self._longest
+
+    def note_success(self, uid: str, request: Request) -> None:
+        """Note that a request of this kind has succeeded."""
+        self._failures.get(uid, {}).pop(request, None)
+
+    def forget(self, uid: str) -> None:
+        """The machine is gone for good."""
+        self._failures.pop(uid, None)

@@ -6,18 +6,17 @@ Theory.      The driver is asked to ensure the VM when none is on record, or whe
              after the pause of the error's code, or at once when the class or its secret has changed. Past
              the creation timeout the machine is ``Failed``, and its set replaces it. A machine whose node is
              healthy does not fail because of a call: pods may run there, so the call is repeated until it
-             succeeds. (``health`` gives up one whose critical components are not ready in time.)
+             succeeds. (``living`` gives up one whose critical components are not ready in time.)
              While a call lasts the machine is Pending, and its status says since when the driver has not
              answered; ``timeoutActive`` stays false until the driver has said that the VM is complete.
              A Failed machine that no set replaces goes on trying while its VM is not on record, and stays
              Failed until its node is healthy.
              What a new VM has of its class is noted in the write that records it, so that it need not be
-             updated (``hot_update``); of one that was found, or of which another process may have asked, it
+             updated (``living``); of one that was found, or of which another process may have asked, it
              is not known.
 Invariants.  The driver is called only after our finalizer is on the machine, and only while machine, class
              and secrets are valid.
-Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
-Called by    ``decide``. Continues in ``health`` once the VM is on record.
+Called by    ``decide``. Continues in ``living`` once the VM is on record.
 """
 
 from dataclasses import replace
@@ -26,7 +25,6 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
-from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
 from kubewright.base import delays
 from kubewright.base.durations import time_left
@@ -35,9 +33,17 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import applied, states
-from kubewright.machines.machine.seen import Seen
+from kubewright.machines.machine.seen import (
+    AddFinalizer,
+    Call,
+    Milestone,
+    Plan,
+    Record,
+    Report,
+    Seen,
+    vm_incomplete,
+)
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
 
 MIGRATED_WITHIN = timedelta(seconds=15)
 """How long a new machine waits in silence for a first try to migrate its class, which takes milliseconds."""
@@ -121,7 +127,7 @@ def prolong_token(seen: Seen) -> Plan | None:
 
 
 def await_no_node(seen: Seen) -> Plan | None:
-    """Without a target cluster a machine is Available as soon as its VM is complete (mcm.md §4.4)."""
+    """Without a target cluster a machine is Available as soon as its VM is complete."""
     if seen.settings.joins:
         return None
     if not states.moves(seen.phase, Finding.VM_COMPLETE):
@@ -142,13 +148,6 @@ def refuse_name_conflict(seen: Seen) -> Plan | None:
     name = names.node_name(seen.machine.metadata.labels)
     told = f"Node {name} belongs to another VM: delete that Node if its VM is gone, else delete this machine"
     return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, told))
-
-
-def vm_incomplete(machine: Machine) -> bool:
-    """Whether the VM is not known to be complete: no phase yet, a failed call, or a call that lasts."""
-    current = machine.status.current_status
-    being_made = current.phase == Phase.PENDING and not current.timeout_active
-    return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
 def _while_running(seen: Seen, vm: VmPlan) -> Plan:

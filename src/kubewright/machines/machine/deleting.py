@@ -16,7 +16,6 @@ Invariants.  A VM is deleted only after the pods of its node have left, their ti
              While a secret of its class is missing the driver is not called, and the machine waits for it.
              A machine that cannot have a VM waits for no driver, and one of which only that is unknown goes
              when a user forces it (``driver.life.plan``).
-Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
 
@@ -34,9 +33,7 @@ from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines import node_marks
 from kubewright.machines.machine import states
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Call,
     Cordon,
     DeleteBootstrapToken,
@@ -46,10 +43,12 @@ from kubewright.machines.machine.steps import (
     Plan,
     RemoveFinalizer,
     Report,
+    Seen,
     SetDrainFailedCondition,
     SetTerminatingCondition,
     Step,
 )
+from kubewright.machines.machine.states import Finding
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan, first_clauses
 
@@ -59,7 +58,7 @@ DETACHING = "Delete Volume Attachments"
 DELETING_VM = "Initiate VM deletion"
 DELETING_NODE = "Initiate node object deletion"
 RELEASING = "Initiate machine object finalizer removal"
-"""The last sentence of ``lastOperation``, which names the step: MCM goes on from there (mcm.md §4.13)."""
+"""The last sentence of ``lastOperation``, which names the step: MCM goes on from there."""
 
 LOOK_FAILED_TEXT = "Error occurred with decoding machine error status while getting VM status"
 _NOT_AGAIN = "without retry. machine code:"
@@ -76,7 +75,7 @@ _AFTER_DELETION = {
     Trouble.PERSISTENT: _ABORTING,
     Trouble.BROKEN: "Error occurred while decoding machine error: {error}",
 }
-"""What the status says of a failed look and of a failed deletion: MCM's sentences (mcm.md §3.4). We try again
+"""What the status says of a failed look and of a failed deletion: MCM's sentences. We try again
 whatever they say."""
 
 
@@ -248,7 +247,7 @@ def _last_message(seen: Seen) -> str:
 
 def _drain_report(seen: Seen, plan: DrainPlan) -> Report:
     """The report of a drain. As upstream it is Failed when waiting will not help, and is tried again all the
-    same (mcm.md §5.4, §5.7)."""
+    same."""
     if not plan.obstacles:
         return _processing(f"{plan.because}. {DRAINING}")
     at = rfc3339(seen.date_of(plan.force_at)) if plan.force_at else ""
