@@ -19,7 +19,7 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Call, Record, RemoveFinalizer
+from kubewright.machines.machine.seen import Call, Record, RemoveFinalizer
 from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver

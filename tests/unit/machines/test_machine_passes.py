@@ -16,7 +16,7 @@ from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, Shared
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machine.reconciler import Machines
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
