@@ -13,7 +13,7 @@ from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL
 from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.etcdutl import REVISION_GAP
+from kubewright.controlplanes.members import REVISION_GAP
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.testing.left_programs import nothing_left

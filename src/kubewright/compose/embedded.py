@@ -67,8 +67,7 @@ from kubewright.compose.leases import Announced
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import migrated_by, server_worlds
-from kubewright.controlplanes.hosting.contract import Hosting
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosting, Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
@@ -80,9 +79,8 @@ from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED
-from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.records import PATH, wanted_waits
 from kubewright.wire.errors import AlreadyExists

@@ -27,14 +27,13 @@ from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes import world
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Work
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment, Runnables

@@ -36,14 +36,14 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets
+from kubewright.machines.settings import SetSettings
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Fault, Faulty, Script, is_watch
 from kubewright.testing.servers import alone

@@ -18,20 +18,23 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneSpec,
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.users import account, kubeconfigs
-from kubewright.controlplanes.users.account import AccountObjects
+from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import (
+    AccountObjects,
     AddFinalizer,
     Grant,
     Issue,
     RemoveFinalizer,
     Revoke,
     Seen,
+    account_of,
+    binding_of,
+    role_of,
 )
 from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Found
 from kubewright.wire.http import User
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,13 +78,13 @@ def secret(
 ):
     value = kubeconfigs.render("demo", server, ca, who, token() if text is None else text)
     meta = ObjectMeta(name="demo-user-alice", owner_references=(owner,) if owner is not None else ())
-    return Found(meta, {"value": value}, KeyPair(b"", b""))
+    return Found({"value": value}, KeyPair(b"", b""), metadata=meta)
 
 
 def objects(uid: str = "7", who: ControlPlaneUser | None = None) -> AccountObjects:
     mine = who or user()
-    there = {**account.account(mine), "metadata": {**account.account(mine)["metadata"], "uid": uid}}
-    return AccountObjects(there, account.role(mine), account.binding(mine))
+    there = {**account_of(mine), "metadata": {**account_of(mine)["metadata"], "uid": uid}}
+    return AccountObjects(there, role_of(mine), binding_of(mine))
 
 
 def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, **fields: Any) -> Seen:
@@ -90,7 +93,7 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
         metadata=ObjectMeta(name="demo", deletion_timestamp=NOW if fields.pop("plane_goes", False) else None),
         spec=NestedControlPlaneSpec(control_plane_endpoint=ApiEndpoint(host="127.0.0.1", port=1)),
     )
-    authority = Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))
+    authority = Found({}, KeyPair(b"CA", b""), metadata=ObjectMeta(name="demo-ca"))
     found = {"demo-ca": authority, "demo-user-alice": kubeconfig or secret()}
     given = {"family": Family(plane), "found": found, "objects": objects(), **fields}
     kept = given["found"].get("demo-user-alice")
@@ -98,7 +101,7 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
     return Seen(mine or user(), NOW, held=held, **given)
 
 
-NONE = {"demo-ca": Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))}
+NONE = {"demo-ca": Found({}, KeyPair(b"CA", b""), metadata=ObjectMeta(name="demo-ca"))}
 STEPS = [
     ("all as it should be", seen(), ()),
     ("the finalizer comes first", seen(user(finalizer=False), objects=None), (AddFinalizer,)),
@@ -176,7 +179,7 @@ def test_when_it_is_looked_at_again(given: Seen, wake: timedelta) -> None:
 
 
 def test_the_account_may_impersonate_this_name_and_these_groups_and_nothing_else() -> None:
-    rules = account.role(user(user="alice@example"))["rules"]
+    rules = role_of(user(user="alice@example"))["rules"]
     assert [(each["resources"], each["resourceNames"], each["verbs"]) for each in rules] == [
         (["users"], ["alice@example"], ["impersonate"]),
         (["groups"], ["a", "b"], ["impersonate"]),
@@ -184,7 +187,7 @@ def test_the_account_may_impersonate_this_name_and_these_groups_and_nothing_else
 
 
 def test_a_user_without_groups_may_not_choose_one() -> None:
-    rules = account.role(user(groups=()))["rules"]
+    rules = role_of(user(groups=()))["rules"]
     assert [(each["resources"], each["resourceNames"]) for each in rules] == [(["users"], ["alice"])]
 
 

@@ -11,17 +11,17 @@ from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.base.clock import Clock
 from kubewright.base.delays import DATED, UNHEARD
-from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE
+from kubewright.controlplanes.users import seen
 from kubewright.controlplanes.users.restored import wire
+from kubewright.controlplanes.users.seen import ACCOUNT, BINDING, ROLE
 from kubewright.kube.access import Access
 from kubewright.kube.transport import InProcess, Transport
-from kubewright.runtime.credentials.contents import with_login
+from kubewright.pki.clusters import kubeconfig
 from kubewright.testing.looks import Shelf
 from kubewright.testing.passes import Scene, Stage, Wired, changed, put
 
 SERVER = "https://127.0.0.9:6443"
-ADMINISTRATOR = with_login("c", "admin", SERVER, b"CA", {"token": "secret"}).decode()
+ADMINISTRATOR = kubeconfig("c", "admin", SERVER, b"CA", {"token": "secret"}).decode()
 
 
 class Restored(planes.Planes):
@@ -32,7 +32,7 @@ class Restored(planes.Planes):
         self.own = Shelf(self.clock)
         for name in ("wanted", "brought-back"):
             mine = a_user(of={"name": name})[1]
-            for kind, made in ((ACCOUNT, account.account), (ROLE, account.role), (BINDING, account.binding)):
+            for kind, made in ((ACCOUNT, seen.account_of), (ROLE, seen.role_of), (BINDING, seen.binding_of)):
                 body: Any = made(mine)
                 place = body["metadata"]
                 path = kind.resource.path(place.get("namespace", ""), place["name"])

@@ -3,7 +3,7 @@
 Invariants.  No token is in a message. The claims of a token are read without verifying it: the API server
              verifies it, and what is read decides only when another one is issued.
 Source       kube-apiserver's bound tokens (the claim ``kubernetes.io``).
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 import base64
@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.users.account import TokenKubeconfig
+from kubewright.controlplanes.users.seen import TokenKubeconfig
 from kubewright.kube.access import Token
 from kubewright.kube.config import inline_access
-from kubewright.runtime.credentials.contents import with_login
+from kubewright.pki.clusters import by_token, kubeconfig
 from kubewright.wire.http import User
 
 
@@ -37,8 +37,7 @@ def read(value: bytes) -> TokenKubeconfig | None:
 
 def render(cluster: str, server: str, authority: bytes, user: User, token: str) -> bytes:
     """The text of a kubeconfig: this token, and this user whom its bearer impersonates."""
-    login = {"token": token, "as": user.name, "as-groups": list(user.groups)}
-    return with_login(cluster, user.name, server, authority, login)
+    return kubeconfig(cluster, user.name, server, authority, by_token(token, user))
 
 
 class _Account(msgspec.Struct):

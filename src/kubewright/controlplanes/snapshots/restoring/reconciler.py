@@ -20,8 +20,8 @@ from kubewright.api.controlplane.validate import validate_restore
 from kubewright.api.faults import summary
 from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import pause_of_family
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring.act import Restorer
@@ -39,9 +39,8 @@ from kubewright.controlplanes.snapshots.restoring.decide import (
     status_of,
 )
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 

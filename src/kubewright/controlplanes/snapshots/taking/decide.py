@@ -17,7 +17,7 @@ from kubewright.api.controlplane.snapshots import ControlPlaneSnapshot, ControlP
 from kubewright.api.controlplane.v1alpha4 import DELETE
 from kubewright.base import delays
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.pausing import with_pause, without_pause
+from kubewright.controlplanes.family import with_pause, without_pause
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer

@@ -21,9 +21,8 @@ from kubewright.api.faults import summary
 from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import etcd_addresses
-from kubewright.controlplanes.family import Family, keys_of
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import Family, keys_of, pause_of_family
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.taking.act import Stream, Taker, file_of
@@ -36,9 +35,8 @@ from kubewright.controlplanes.snapshots.taking.decide import (
     status_of,
 )
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
