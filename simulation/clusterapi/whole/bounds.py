@@ -8,7 +8,7 @@ Called by    ``rules``.
 """
 
 from kubewright.api.cluster.names import DEPLOYMENT_NAME_LABEL
-from kubewright.rollout.bounds import resolve
+from kubewright.rollout.model import resolve
 from simulation.clusterapi.whole import resources
 from simulation.clusterapi.whole.facts import cluster_is_deleted, find, name_of, runs
 from simulation.invariants import Invariant, Past

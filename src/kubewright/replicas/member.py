@@ -19,7 +19,7 @@ class Member:
 
     ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its
     index among the members that its set has ever had; 0 if the set did not count it (``naming``). ``moved``:
-    it came from another set, and the size of its own may not count it yet (``rollout.in_place``).
+    it came from another set, and the size of its own may not count it yet (``rollout.planner``).
     """
 
     key: Key

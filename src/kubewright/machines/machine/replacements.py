@@ -26,7 +26,7 @@ from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.limits import number_of
 from kubewright.nodes import health
-from kubewright.rollout.bounds import IntOrPercent, resolve
+from kubewright.rollout.model import IntOrPercent, resolve
 
 
 @dataclass(frozen=True, slots=True)

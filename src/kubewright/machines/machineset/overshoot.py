@@ -32,7 +32,7 @@ from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.ownership import key_of
 from kubewright.replicas.set.steps import PatchObject, Step
-from kubewright.rollout.bounds import Bounds
+from kubewright.rollout.model import Bounds
 
 
 @dataclass(frozen=True, slots=True)

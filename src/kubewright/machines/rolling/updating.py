@@ -4,7 +4,7 @@ Theory.      The nodes of old sets become candidates. Of them the controller sel
              allow (Auto), or a user does (Manual); the machine's controller and the agent on the node do the
              rest (``machine.in_place``). A machine whose node was updated is *moved*: one write gives it the
              current set as its owner, with the labels and the class of that set's template. The sizes of
-             both sets follow (``rollout.in_place``), the moved machine loses the label that says so, and its
+             both sets follow (``rollout.planner``), the moved machine loses the label that says so, and its
              node is released: it loses the labels, and takes pods again. Each of these is one write, and the
              next pass finds out from what is there how far the last one came. A node that is selected says
              for which template: if the deployment has another one by the time when it was updated, it is a
@@ -28,9 +28,8 @@ from kubewright.machines.machine.states import UPDATING
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.rolling.seen import Nodes, RollingSeen
 from kubewright.machines.rolling.steps import ClearMoved, LabelNode, Move, UpdateMark, UpdateStep
-from kubewright.rollout.in_place import selectable
 from kubewright.rollout.model import Resize
-from kubewright.rollout.planner import InPlaceUpdate
+from kubewright.rollout.planner import InPlaceUpdate, selectable
 
 _LABELS_OF_A_TRY = (updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
 _NOTES_OF_A_TRY = (updates.UPDATE_FAILED_REASON_ANNOTATION, updates.UPDATE_AIM_ANNOTATION)
