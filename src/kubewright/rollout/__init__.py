@@ -5,7 +5,7 @@ Theory.      A *fleet* (deployment) has *groups* (sets); a group has *members* (
              reason. It holds no client, no clock and no API object, and it serves MCM, Cluster API
              and apps/v1: what differs between these APIs is a value that is passed in.
 Map          model.py         Fleet, Group, Bounds, Sizes and its intents
-             planner.py       the entry point and the strategies: RollingUpdate, Recreate, InPlaceUpdate, OnDelete
+             planner.py       the entry point and the strategies: rolling, recreating, in place, on deletion
              proportional.py  scaling a fleet that has several active groups
              revisions.py     which group is current, numbers, history, rollback, which to prune
              progress.py      complete, progressing or timed out
