@@ -9,9 +9,8 @@ from msgspec import json, structs
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.machines.deployment.policy import REASONS
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.deployment.steps import Outcome
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from simulation.toys.kinds import (

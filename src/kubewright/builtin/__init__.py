@@ -29,9 +29,9 @@ from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.builtin.taints import TaintEviction
 from kubewright.kube.informers import Informers
 from kubewright.pki.certificates import Identity
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import only, spec_or_life

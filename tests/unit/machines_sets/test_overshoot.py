@@ -30,10 +30,9 @@ from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.overshoot import FreezeLimits, freeze, limits_of, overshoots
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.machineset.status import set_status
+from kubewright.replicas.deployment.seen import ChangeDeployment, ChangeSet
 from kubewright.replicas.deployment.seen import Seen as DeploymentSeen
-from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import PatchObject
+from kubewright.replicas.set.seen import PatchObject, Seen, Wait
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)

@@ -29,8 +29,8 @@ from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.reconciler import marks_of
 from kubewright.machines.rolling.seen import Nodes
 from kubewright.machines.rolling.steps import MarkNode, MarkSet
+from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 

@@ -37,8 +37,8 @@ from kubewright.machines.rolling.reconciler import patch_of
 from kubewright.machines.rolling.seen import Nodes
 from kubewright.machines.rolling.steps import ClearMoved, LabelNode, MarkNode, Move, UpdateMark
 from kubewright.machines.rolling.updating import aim_of, update_labels, updates_in_place
+from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 

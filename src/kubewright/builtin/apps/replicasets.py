@@ -17,10 +17,9 @@ from kubewright.api.core import POD, Pod
 from kubewright.api.meta import Condition
 from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.kube.client import Client
-from kubewright.replicas.ownership import reference
-from kubewright.replicas.set.policy import Failure, SetPolicy, Words
+from kubewright.replicas.objects import reference
+from kubewright.replicas.set.policy import Failure, SetPolicy, Words, counted, with_failure
 from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.status import counted, with_failure
 from kubewright.wire.errors import AlreadyExists, ApiError
 
 ONE_BY_ONE = 1_000

@@ -35,7 +35,7 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
-from kubewright.replicas.effects import error_of, run_parallel
+from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key
 

@@ -35,7 +35,7 @@ from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire import selectors

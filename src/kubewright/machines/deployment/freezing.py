@@ -18,9 +18,8 @@ from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.status import is_frozen
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated
-from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet, Step
+from kubewright.replicas.deployment.seen import ChangeDeployment, ChangeSet, Seen, Step
+from kubewright.replicas.objects import annotated
 
 
 def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:

@@ -25,8 +25,7 @@ from kubewright.machines.deployment.template import identity, name_and_hash, pro
 from kubewright.machines.deployment.triggered import trigger_deletions
 from kubewright.machines.machineset.member import MachineMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.sets import annotated
-from kubewright.replicas.objects import INVALID
+from kubewright.replicas.objects import INVALID, annotated
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 
 METADATA_KEYS = MetadataKeys(

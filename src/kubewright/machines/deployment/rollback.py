@@ -14,9 +14,8 @@ from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.deployment.template import identity
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import with_annotations, with_hash
-from kubewright.replicas.deployment.steps import ChangeDeployment, RecordEvent, Step
+from kubewright.replicas.deployment.seen import ChangeDeployment, RecordEvent, Seen, Step
+from kubewright.replicas.objects import with_annotations, with_hash
 from kubewright.rollout.revisions import rollback_target
 
 

@@ -20,10 +20,8 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.overshoot import frozen_by_count
 from kubewright.machines.machineset.status import FROZEN
-from kubewright.replicas.deployment.progress import TRUE, Statement
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.status import Copies, conditions, counted
-from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
 
 
 def deployment_status(

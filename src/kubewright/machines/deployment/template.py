@@ -13,7 +13,7 @@ from msgspec import structs
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import ClassSpec, MachineDeployment, MachineSpec, MachineTemplateSpec
 from kubewright.base.names import child_name, fnv32a, safe_encode
-from kubewright.replicas.deployment.sets import with_hash
+from kubewright.replicas.objects import with_hash
 
 _NAME_LETTERS = 5
 

@@ -18,9 +18,14 @@ from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated
-from kubewright.replicas.deployment.steps import AnnotateMembers, ChangeDeployment, MemberAnnotations, Step
+from kubewright.replicas.deployment.seen import (
+    AnnotateMembers,
+    ChangeDeployment,
+    MemberAnnotations,
+    Seen,
+    Step,
+)
+from kubewright.replicas.objects import annotated
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from kubewright.base.plan import Plan
 from kubewright.kube.patches import onto
 from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.preservation import MachineSetSeen
-from kubewright.replicas.ownership import key_of
-from kubewright.replicas.set.steps import PatchObject, Step
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.set.seen import PatchObject, Step
 from kubewright.rollout.model import Bounds
 
 

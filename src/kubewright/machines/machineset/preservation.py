@@ -21,8 +21,7 @@ from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan, in_seconds
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.replicas.set.policy import Deletions
-from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.steps import Annotate, Step
+from kubewright.replicas.set.seen import Annotate, Seen, Step
 
 MachineSetSeen = Seen[MachineSet, MachineMember]
 Machines = tuple[MachineMember, ...]

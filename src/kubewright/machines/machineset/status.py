@@ -23,8 +23,7 @@ from kubewright.machines.machineset.overshoot import (
 )
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
-from kubewright.replicas.set.policy import Failure
-from kubewright.replicas.set.status import counted, with_failure
+from kubewright.replicas.set.policy import Failure, counted, with_failure
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
 

@@ -16,8 +16,8 @@ from kubewright.api.machine import excess, names, updates
 from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.ownership import reference
+from kubewright.replicas.member import number_of
+from kubewright.replicas.objects import reference
 
 
 def new_machine(machine_set: MachineSet, name: str) -> Machine:

@@ -38,10 +38,9 @@ from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.seen import Nodes, RollingSeen
 from kubewright.machines.rolling.steps import ClearMoved, MarkNode, MarkSet, Move, NodeStep, Step, UpdateMark
 from kubewright.machines.rolling.updating import aim_of, update_labels
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import Stale, error_of, run_parallel
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics

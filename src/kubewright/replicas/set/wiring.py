@@ -14,8 +14,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import MemberIndex, owners_of
-from kubewright.replicas.objects import INVALID, S
-from kubewright.replicas.ownership import BY_UID, selecting
+from kubewright.replicas.objects import BY_UID, INVALID, S, selecting
 from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
