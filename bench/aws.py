@@ -31,7 +31,7 @@ from bench.watcher import Watcher
 from kubewright.api.core import NAMESPACE, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 
 REGION, ACCOUNT = "eu-west-1", "123456789012"
 REST_SECONDS = 120.0

@@ -13,7 +13,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH

@@ -20,7 +20,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase as MachinePhase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key, Resource
 

@@ -10,7 +10,7 @@ from bench.measured import Stuck
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.kube.cache import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.gvk import Key
 
 RUNNING, DELETING = "Running", "Deleting"

@@ -20,7 +20,7 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
-from kubewright.kube.nowhere import Nowhere
+from kubewright.kube.transport import Nowhere
 from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import identity

@@ -19,8 +19,7 @@ from email.utils import format_datetime
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import REQUEST_SECONDS
-from kubewright.kube.answers import failure
-from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, failure
 from kubewright.testing.faults import GONE_IN_STREAM
 from kubewright.wire.http import Handler, Request, Response
 from simulation.loop import Process

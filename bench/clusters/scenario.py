@@ -15,7 +15,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT,
 from kubewright.api.core import NAMESPACE
 from kubewright.base.clock import Clock
 from kubewright.kube.cache import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 

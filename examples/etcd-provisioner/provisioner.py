@@ -35,7 +35,7 @@ from kubewright.base.clock import Clock, SystemClock
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.errors import TransportError
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key, Resource
 

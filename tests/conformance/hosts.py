@@ -29,7 +29,7 @@ from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.testing.kubelets import stub
 from kubewright.testing.kubelets.kubelet import Kubelet
 from kubewright.testing.kubelets.statefulsets import StatefulSets

@@ -15,7 +15,7 @@ from typing import Any
 from kubewright.api.core import LEASE
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.scope import Namespaces
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.runtime.shard import WHOLE, Shard

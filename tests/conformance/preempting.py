@@ -17,8 +17,8 @@ from kubewright import builtin
 from kubewright.api.core import NODE, POD
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
 from kubewright.testing.api import Api, Object

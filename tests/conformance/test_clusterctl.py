@@ -46,7 +46,7 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.driver.contract import Driver
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.api import Api

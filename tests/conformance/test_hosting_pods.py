@@ -30,7 +30,7 @@ from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.hosting.pods.kinds import SERVICE
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.scope import Namespaces
 from kubewright.testing.api import Api
 from kubewright.testing.kubelets.hosts import may_mount
 from kubewright.testing.real_kubernetes import RealKubernetes, find

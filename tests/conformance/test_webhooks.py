@@ -28,8 +28,8 @@ from kubewright.compose.options import WebhookOptions
 from kubewright.compose.webhooks import Webhooks
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.scope import Namespaces
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import pems
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.webhooks.certificates import Lifetimes

@@ -15,7 +15,7 @@ from tests.vm.conftest import ROOT
 from kubewright.base.clock import SystemClock
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 
 pytestmark = [pytest.mark.vm, pytest.mark.looptime(False), pytest.mark.timeout(600)]
 SECONDS = 500.0

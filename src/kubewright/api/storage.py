@@ -3,7 +3,7 @@
 Theory.      A pod names a PersistentVolumeClaim, and the claim names its PersistentVolume; a VolumeAttachment
              asks for that volume on one node, and says whether it is there. As in ``core``, a type has the
              fields that one of our decisions needs.
-Called by    the contexts that drain nodes; ``nodes.drain.lookup`` (claims, volumes).
+Called by    the contexts that drain nodes; ``nodes.drain.session`` (claims, volumes).
 """
 
 from collections.abc import Mapping

@@ -54,9 +54,8 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested
 from kubewright.kube.errors import MayBeGone
-from kubewright.kube.patches import onto, with_uid
+from kubewright.kube.patches import Contested, onto, with_uid
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
 from kubewright.runtime.credentials.values import Purpose, data_of, secret_name

@@ -30,7 +30,7 @@ from kubewright.bootstrap.seen import BootstrapSettings, DataSeen, Seen, TokenSe
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.bootstrap.tokens import new_token, token_in_data
 from kubewright.bootstrap.userdata import Role
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.keys import KeyPair
 from kubewright.runtime.credentials.values import Purpose, pair_of, secret_name
 from kubewright.wire.errors import NotFound

@@ -27,7 +27,7 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.builtin.taints import TaintEviction
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import Identity
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex

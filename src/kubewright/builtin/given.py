@@ -20,8 +20,7 @@ from kubewright.api.core import CONFIG_MAP, NAMESPACE, ConfigMap, Namespace
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics

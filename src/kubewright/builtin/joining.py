@@ -22,8 +22,7 @@ from kubewright.api.bootstrap.tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE,
 from kubewright.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from kubewright.base.delays import DATED
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.kube.patches import with_version
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.metrics import Metrics

@@ -48,8 +48,8 @@ from kubewright.compose.plane_controllers import (
     when_needed,
 )
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm

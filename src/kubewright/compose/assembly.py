@@ -29,10 +29,10 @@ from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.driver.routing import reached
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested
-from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.header import Header
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
+from kubewright.kube.patches import Contested
+from kubewright.kube.transport import Entitled, FencedTransport
 from kubewright.runtime.candidates import AllOf, Candidate
 from kubewright.runtime.controller import Admits
 from kubewright.runtime.events import Recorder

@@ -76,7 +76,7 @@ from kubewright.driver import registry
 from kubewright.driver.contract import Driver, Local
 from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED

@@ -34,7 +34,7 @@ from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.nowhere import Nowhere
+from kubewright.kube.transport import Nowhere
 from kubewright.machines.world import Half
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings

@@ -12,7 +12,7 @@ from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
-from kubewright.kube.namespaces import EVERYWHERE, Namespaces
+from kubewright.kube.scope import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.reserves.reconciler import ReserveSettings
 from kubewright.runtime.lease import Timings

@@ -29,8 +29,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager

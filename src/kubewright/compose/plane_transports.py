@@ -22,8 +22,7 @@ from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.api_servers import Plane, Planes
 from kubewright.kube.access import Access, Token, impersonation
 from kubewright.kube.errors import ConnectFailed
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import public_key_hashes
 from kubewright.pki.facts import is_trusted

@@ -29,9 +29,8 @@ from kubewright.api.core import NODE
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.program import program
-from kubewright.kube.answers import failure
 from kubewright.kube.client import Client
-from kubewright.kube.errors import BadAnswer, LoginFailed, TransportError, Unresolved, Untrusted
+from kubewright.kube.errors import BadAnswer, LoginFailed, TransportError, Unresolved, Untrusted, failure
 from kubewright.wire import release
 from kubewright.wire.errors import ApiError, Forbidden, NotFound, Unauthorized
 

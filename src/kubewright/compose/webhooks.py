@@ -22,7 +22,7 @@ from kubewright.compose.options import Options
 from kubewright.compose.worlds import kinds, migrated_by
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
-from kubewright.kube.namespaces import EVERYWHERE
+from kubewright.kube.scope import EVERYWHERE
 from kubewright.pki.certificates import Identity
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.webhooks.keeper import Keeper

@@ -23,8 +23,7 @@ from kubewright.controlplanes.family import (
     owning_plane,
     started_as,
 )
-from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informers
 from kubewright.wire.gvk import Key
 
 BY_COMPONENT = "nested-control-planes-by-component"

@@ -28,7 +28,7 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
                          never collected.
              volume_ids  The cloud's ids for persistent volumes; unknown ones are left out. Optional.
                          A drain asks for the ids of a volume without a VolumeAttachment, to find it
-                         in ``node.status.volumesAttached`` (``nodes.drain.lookup``), and waits for
+                         in ``node.status.volumesAttached`` (``nodes.drain.session``), and waits for
                          the answer no longer than seconds: it follows from the object, without the
                          cloud. Without the verb such a volume is not awaited.
              Any call may be cancelled at any await and repeated later. Errors are those of

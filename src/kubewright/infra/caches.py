@@ -36,8 +36,7 @@ from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.provision import cloud_owner
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key, split_api_version

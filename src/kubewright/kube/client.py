@@ -8,7 +8,7 @@ Invariants.  An answer of 400 and above raises its ``wire.errors`` class, no ans
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
              that we did not create is only patched (design decision D3). Bodies are never logged. What a
              server says when it refuses to write a Secret is in no error: it may quote what is in it.
-Called by    every package above ``kube``. Continues in ``transport`` and ``informers``.
+Called by    every package above ``kube``. Continues in ``transport`` and ``informer``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,11 @@ from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
-from kubewright.kube.answers import read_page, read_status, refused
-from kubewright.kube.contests import CONTESTS, Target
-from kubewright.kube.errors import Silent, TransportError
-from kubewright.kube.health import Health, Outage
-from kubewright.kube.retries import pause
+from kubewright.kube.errors import Silent, TransportError, refused
+from kubewright.kube.header import read_page, read_status
+from kubewright.kube.health import Health, Outage, Skew, pause
+from kubewright.kube.patches import CONTESTS, Target
 from kubewright.kube.scope import Scope
-from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
 from kubewright.wire.errors import ApiError, Gone, Invalid, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource

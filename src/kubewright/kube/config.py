@@ -13,9 +13,8 @@ from typing import Any
 
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.kube import tls
 from kubewright.kube.access import Access, TokenFile, access, checked, merged, with_absolute_paths
-from kubewright.kube.sockets import Sockets
+from kubewright.kube.sockets import Sockets, tls_context
 from kubewright.wire import goyaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -112,7 +111,7 @@ def connect(found: Access, *, clock: Clock | None = None) -> Sockets:
         InvalidInput: its certificates are no certificates.
     """
     if found.ca or found.certificate:
-        tls.context(found, found.certificate, found.key)
+        tls_context(found, found.certificate, found.key)
     return Sockets(found, clock or SystemClock())
 
 

@@ -1,13 +1,20 @@
-"""The errors of requests without a usable answer: what can happen between us and an API server.
+"""The errors of requests: no usable answer, or an answer of 400 and above. No I/O.
 
-Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
-         is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
-         so only it lets ``retries`` repeat an unguarded write; ``unanswered`` asks that question of
-         any error. ``MayBeGone`` tells the end of an object from a 404 that says nothing of it.
+Theory.      ``TransportError`` is what can happen between us and an API server; it is retried by the key's
+             own backoff. Only ``ConnectFailed`` proves that nothing happened, so only it lets
+             ``health.pause`` repeat an unguarded write; ``unanswered`` asks that question of any error. What
+             a server answers becomes a ``wire.errors.ApiError`` here. ``MayBeGone`` tells the end of an
+             object from a 404 that says nothing of it.
+Called by    the client, the feed, the transports, and all who catch what a request raises.
 """
 
+import re
+
+import msgspec
+
 from kubewright.base.errors import Backoff, KubewrightError, Retry
-from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.errors import ApiError, NotFound, from_status, without_words
+from kubewright.wire.http import Request, Response
 
 
 class TransportError(KubewrightError):
@@ -37,7 +44,7 @@ class Silent(ConnectFailed):
 
 
 class Deposed(ConnectFailed):
-    """This process does not lead any more, so this write was not sent (``fence``)."""
+    """This process does not lead any more, so this write was not sent (``transport``)."""
 
 
 class TimedOut(TransportError):
@@ -75,3 +82,33 @@ class MayBeGone:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         return isinstance(error, NotFound) and error.names(self._name)
+
+
+_SECRETS = re.compile("/api/v1/(?:namespaces/[^/]+/)?secrets(?:/.*)?")
+"""The paths of Secrets."""
+
+
+def failure(response: Response) -> ApiError:
+    """The error for an answer of 400 and above, with the delay it asks for."""
+    return refusal(response.status, response.body, response.headers.get("retry-after", ""))
+
+
+def refused(request: Request, response: Response) -> ApiError:
+    """The error for an answer of 400 and above to a request. What a server says when it refuses to write a
+    Secret is left out, since it may quote what is in it."""
+    error = failure(response)
+    writes = request.method in ("POST", "PUT", "PATCH") and _SECRETS.fullmatch(request.path) is not None
+    return without_words(error) if writes else error
+
+
+def refusal(code: int, body: bytes, retry_after: str = "") -> ApiError:
+    """The error that a ``Status`` describes; whatever else the body is, the code counts."""
+    try:
+        return from_status(code, msgspec.json.decode(body), _seconds(retry_after))
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
+        return from_status(code, None, _seconds(retry_after))
+
+
+def _seconds(text: str) -> float | None:
+    """``Retry-After`` in seconds; API servers do not send its form as a date, which counts as absent."""
+    return float(text) if text.isascii() and text.isdigit() else None

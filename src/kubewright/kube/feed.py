@@ -21,10 +21,17 @@ import structlog
 
 from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import header as headers
-from kubewright.kube.answers import failure, read_page, refusal
 from kubewright.kube.client import Client
-from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError
-from kubewright.kube.header import Header
+from kubewright.kube.errors import (
+    BadAnswer,
+    ConnectFailed,
+    Disconnected,
+    TimedOut,
+    TransportError,
+    failure,
+    refusal,
+)
+from kubewright.kube.header import Header, read_page
 from kubewright.kube.reflector import (
     IDLE_SECONDS,
     WATCH_SECONDS,
@@ -34,11 +41,11 @@ from kubewright.kube.reflector import (
     Outcome,
     PageRead,
     State,
+    Visibility,
     Watching,
     step,
 )
 from kubewright.kube.scope import Scope
-from kubewright.kube.visibility import Visibility
 from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Resource

@@ -1,8 +1,9 @@
-"""What a cache knows about an object without decoding it.
+"""What is read of a server's answers without decoding the objects in them.
 
-Theory.      Caches hold an object as the bytes that the server sent (design decision D2) and beside
-             them what the runtime needs all the time: its key and uid, its version, its owner. Reading
-             a header skips everything but the metadata.
+Theory.      Caches hold an object as the bytes that the server sent (design decision D2) and beside them what
+             the runtime needs all the time: its key and uid, its version, its owner. Reading a header skips
+             everything but the metadata. A page of a list stays bytes too: ``msgspec.Raw`` finds where each
+             object begins and ends.
 Cost.        About 3 µs to read; less than half a KiB beside the bytes. Labels would add as much
              again and are rarely needed, so they are read from the bytes each time (2 µs).
              ``metadata.managedFields``, which no reader of a cache needs, is cut out of the bytes:
@@ -12,6 +13,7 @@ Invariants.  A header never changes, nor do its bytes. ``gc=False`` is safe: a h
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from sys import intern
 
 import msgspec
@@ -172,3 +174,73 @@ def _without(managed_fields: Raw, data: bytes) -> bytes:
     if (cut := data.replace(b"," + member, b"", 1)) is not data and len(cut) < len(data):
         return cut
     return data.replace(member + b",", b"", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list: the objects as bytes, the list's version, the token of the next page."""
+
+    items: list[Raw]
+    version: int
+    token: str
+
+
+class _ListMeta(Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    token: str = msgspec.field(name="continue", default="")
+
+
+class _List(Struct, gc=False):
+    metadata: _ListMeta
+    items: list[Raw] | None = None
+
+
+_lists = msgspec.json.Decoder(_List)
+
+
+def read_page(body: bytes) -> Page:
+    """Split a list answer.
+
+    Raises:
+        BadAnswer: it is not a list.
+    """
+    try:
+        try:
+            answer = _lists.decode(body)
+        except RecursionError:
+            answer = _lists.decode(gojson.shallow(body, gojson.LEVEL_OF_LIST))
+        return Page(answer.items or [], int(answer.metadata.resource_version or 0), answer.metadata.token)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadAnswer(f"the server answered a list request with something else: {error}") from None
+
+
+class StatusDetails(Struct, gc=False):
+    """The ``details`` of a ``Status``: which object it is about."""
+
+    uid: str = ""
+
+
+class _Status(Struct, gc=False):
+    kind: str = ""
+    details: StatusDetails | None = None
+
+
+_statuses = msgspec.json.Decoder(_Status)
+
+
+def read_status(body: bytes) -> StatusDetails | None:
+    """The details of the ``Status`` that answers a delete; None when the answer is the object itself.
+
+    Raises:
+        BadAnswer: it is neither of the two.
+    """
+    try:
+        try:
+            answer = _statuses.decode(body)
+        except RecursionError:
+            answer = _statuses.decode(gojson.shallow(body, gojson.LEVEL_OF_OBJECT))
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"the server answered a delete with something else: {error}") from None
+    if answer.kind != "Status":
+        return None
+    return answer.details or StatusDetails()

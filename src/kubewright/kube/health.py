@@ -1,14 +1,36 @@
-"""Whether a server answers at all, and which watch logs it when it does not. Pure.
+"""What a client learns from its last requests: is the server silent, is its clock ours, what to repeat. Pure.
 
-Theory.      A request to a host that drops packets costs its whole deadline. After ``SILENCES_ALLOWED``
+Silence.     A request to a host that drops packets costs its whole deadline. After ``SILENCES_ALLOWED``
              such silences in a row the client stops waiting: requests fail at once, but for one short
              probe every few seconds. Any answer, a refusal included, ends that. What fails quickly, such
              as a refused connection, does not count: it costs no time and says what is wrong. What may be
              slow on a server that is well (an eviction) does not count either, and is no probe.
-Invariants.  A server that answers is never held back. At most one probe is under way, and the next
+             A server that answers is never held back. At most one probe is under way, and the next
              one begins soon enough for a leader to renew its Lease in time.
-Called by    ``client``, one per cluster.
+Repeating.   Three cases are safe to repeat without asking the caller:
+             1. The server refused for load and said when to come back (429 or 503 with
+                ``Retry-After``): it did nothing, so every verb may be sent again.
+             2. No connection was made: nothing was sent, so again every verb.
+             3. The answer was lost, but the request cannot do harm twice: a read, or a write that
+                carries a resourceVersion or uid and meets ``Conflict`` or ``NotFound`` the second time.
+             All else goes to the caller, which has a backoff of its own. At most ``TRIES`` attempts; the
+             client also stops at its deadline.
+Clocks.      Dates in objects are the server's (when it was made, when it was deleted) or those of others that
+             keep time with it. A controller that compares them with a wall clock that is wrong takes a new
+             machine for an old one, or never finds it old enough. The ``Date`` of an answer (RFC 9110 §6.6.1)
+             is the server's time at some moment between request and answer, in whole seconds. Answers to
+             lists are measured too, before callers learn of what is in them. A difference that rounding and
+             the time on the network can explain counts as none. Else the server's clock is taken to read the
+             earliest that it can: so nothing seems older than it is.
+Called by    ``client``, one of each per cluster; ``base.clock.SteadyClock`` begins with what is known here.
 """
+
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from kubewright.base.clock import Anchor
+from kubewright.kube.errors import ConnectFailed, Deposed, LoginFailed, Silent, TransportError
+from kubewright.wire.errors import ApiError
 
 SILENCES_ALLOWED = 3
 """Silences in a row before we stop waiting."""
@@ -84,3 +106,78 @@ class Outage:
             return False
         self._logged = ""
         return True
+
+
+TRIES = 4
+"""Attempts of one request, the first included: a dead server must not hold a worker for long."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+"""Seconds before the second attempt and at most, when the server did not name a time."""
+
+
+def pause(failure: ApiError | TransportError, attempt: int, *, safe: bool, draw: float) -> float | None:
+    """Seconds to wait before sending again, or None to give the failure to the caller.
+
+    Args:
+        failure: what came of the attempt.
+        attempt: how many were made so far, from 1.
+        safe: sending twice does no harm (case 3 above).
+        draw: a random number from 0 to 1; spreads clients that failed together.
+    """
+    if attempt >= TRIES:
+        return None
+    if isinstance(failure, ApiError):
+        if failure.code in (429, 503) and failure.retry_after is not None:
+            return failure.retry_after + FIRST_PAUSE * draw
+        return None
+    if isinstance(failure, (LoginFailed, Silent, Deposed)):
+        return None
+    if safe or isinstance(failure, ConnectFailed):
+        return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * (0.5 + draw)
+    return None
+
+
+SLOWEST_ANSWER = 10.0
+"""An answer that took longer than so many seconds says too little."""
+
+MEASURE_SECONDS = 60.0
+"""Seconds from one measurement to the next."""
+
+WARN_SECONDS = 5.0
+"""Seconds by which a clock must be wrong for a warning."""
+
+
+class Skew:
+    """Of one server. ``ahead`` is by how many seconds our clock is ahead of it; negative when behind.
+
+    ``anchor`` is the server's time at the last measurement, and the monotonic moment of that.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.anchor: Anchor | None = None
+        self._due = 0.0
+        self._warned = False
+
+    def measure(self, date: str, now: datetime, at: float, took: float) -> bool:
+        """An answer came at ``now``, ``took`` seconds after its request. Returns whether to log a warning.
+
+        Args:
+            date: the answer's ``Date``; empty when it has none.
+            now: our wall clock.
+            at: our monotonic clock.
+            took: seconds from the request to the answer.
+        """
+        if at < self._due or took > SLOWEST_ANSWER or not date:
+            return False
+        try:
+            ahead = now - parsedate_to_datetime(date)
+        except (ValueError, TypeError):  # no date, or one without a zone
+            return False
+        self._due = at + MEASURE_SECONDS
+        explained = timedelta(0) <= ahead <= timedelta(seconds=1.0 + took)
+        self.ahead = 0.0 if explained else ahead.total_seconds()
+        self.anchor = (now - timedelta(seconds=self.ahead), at)
+        wrong = abs(self.ahead) >= WARN_SECONDS
+        say, self._warned = wrong and not self._warned, wrong
+        return say

@@ -1,19 +1,46 @@
-"""The conditions of a patch: on which object, and on which version of it, it applies.
+"""Patches: on which object and which version of it one applies, and which do not last.
 
-Theory.      Third parties own fields of the same objects, so we never send a whole object back
+Conditions.  Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is
              the patch (``api.diff``), and the condition that goes with it says what it was computed from.
              A condition that is not met is a ``Conflict``, whether it is the version or the uid: nothing has
              been refused, and the next look decides anew.
-Called by    every ``act`` that patches; ``Client.patch`` sends the result.
+Contests.    A controller writes what it finds different. When another client writes the same field back (a
+             label, a taint, a finalizer, an annotation), or a server keeps a field out of what it stores, the
+             next pass finds the same difference: two programs that are both right fight as fast as they can.
+             So a controller remembers which patches it has made. One that says for the fourth time in a row
+             what the ones before said, of the same fields of the same object, is contested: it is withheld,
+             for a second at first, then for twice as long each time, at most for ``LONGEST``. After that the
+             fields are written once, and the count goes on. It ends when the fields have been at rest, or
+             when something else is to be written to one of them, by this patch or by another. A slower fight
+             costs little, so nothing of it is withheld; it is told after ``UNDONE`` rounds. Values that go to
+             and fro are no contest, however often: the replicas in a status do in every rollout, an
+             autoscaler's target and the state of a node may for hours. From outside that looks like a client
+             that fights with two values, and to withhold the last of them would keep what is old. A withheld
+             write is an error of the kind that a server's refusal is, so every controller goes on without it
+             as it does without a write that it may not make. And it is told (``tell``).
+Invariants.  Only patches that the server has acknowledged count, and only those of one controller. What only
+             says when something was written does not make two patches different. No content of an object is
+             told, only the names of fields. Bounded: ``KEPT`` patches and ``KEPT_FIELDS`` of their fields,
+             the oldest are forgotten first.
+Called by    every ``act`` that patches; ``Client.patch``, for writes in the passes of a controller;
+             ``runtime.controller`` has one ``Contests`` for each.
 """
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
-from kubewright.wire.errors import Conflict, Invalid
+from kubewright.base.durations import format_duration
+from kubewright.wire.errors import Conflict, Invalid, Refusal
+from kubewright.wire.gvk import Key, Resource
 
 
 def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
@@ -74,3 +101,208 @@ def _with_metadata(patch: Mapping[str, Any], name: str, value: str) -> Patch:
     if not patch:
         return {}
     return {**patch, "metadata": {**patch.get("metadata", {}), name: value}}
+
+
+FREE = 3
+"""So many times in a row the same is written without a pause: a write may be lost to a race or two."""
+
+FIRST, LONGEST = 1.0, 300.0
+"""Seconds for which the first write is withheld that follows these, and the most for later ones."""
+
+AT_REST = 60.0
+"""Seconds after a write, and after twice its pause, in which it must last to be forgotten."""
+
+UNDONE, SLOW = 10, 600.0
+"""So many times in a row, each within so many seconds, what was written must be undone to be told."""
+
+KEPT, KEPT_FIELDS = 4096, 4 * 4096
+NAMED = 5
+"""Fields that a message names at most."""
+
+_UNSAID = frozenset(("uid", "resourceVersion"))
+_DATES = frozenset(("timeAdded", "lastTransitionTime", "lastUpdateTime"))
+"""Members of a patch that say for which object, and when it was made; not what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a patch is for. ``cluster`` is the client's name."""
+
+    cluster: str
+    resource: Resource
+    key: Key
+    subresource: str = ""
+    uid: str = ""
+
+
+class Contested(Refusal):
+    """The same has been written again and again, and did not last.
+
+    ``wait`` is for how many seconds it is withheld; 0: it is sent, and this is only told.
+    """
+
+    code, reason = 409, "Contested"
+
+    def __init__(self, target: Target, fields: tuple[str, ...], wait: float, times: int) -> None:
+        named = ", ".join(fields[:NAMED]) + (" and others" if len(fields) > NAMED else "")
+        what = f"{target.resource.kind} {target.key}"
+        pause = format_duration(timedelta(seconds=round(max(wait, 1.0))))
+        next_try = f"next try in {pause}" if wait else "it is written each time"
+        super().__init__(
+            f"{named} of {what} does not last: written {times} times, it was undone or dropped each time. "
+            f"Another client writes it too, or the server does not keep it; {next_try}",
+            retry_after=wait,
+        )
+        self.target, self.fields, self.wait = target, fields, wait
+
+    def __str__(self) -> str:
+        """As ``steady``: it stands in conditions, and with numbers each pass would write the status anew."""
+        return self.steady
+
+    @property
+    def steady(self) -> str:
+        """The same message without its numbers: for events, of which equal ones are counted."""
+        named = ", ".join(self.fields[:NAMED]) + (" and others" if len(self.fields) > NAMED else "")
+        after = "after ever longer pauses" if self.wait else "each time"
+        return (
+            f"What is written to {named} does not last: another client writes it too, or the server does not "
+            f"keep it. It is written again {after}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The last patch of some fields: what it said, how often in a row, when, and the pause after it.
+
+    ``undone``  how often in a row it was the same, also after a rest that ends a contest
+    """
+
+    said: int
+    times: int
+    at: float
+    pause: float = 0.0
+    undone: int = 0
+
+
+class Contests:
+    """The patches of one controller. ``monotonic`` is its clock."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.tell: Callable[[Contested], None] = lambda _contested: None
+        self._monotonic = monotonic
+        self._written: OrderedDict[int, _Written] = OrderedDict()
+        self._last: OrderedDict[int, int] = OrderedDict()
+        """What was written to a field last, by whichever patch."""
+        self._told: set[int] = set()
+
+    def admit(self, target: Target, body: Any) -> None:
+        """Before a patch is sent.
+
+        Raises:
+            Contested: it is to be withheld.
+        """
+        found = _leaves(body)
+        if found is None:
+            return
+        place, said = _identity(target, found)
+        known, now = self._written.get(place), self._monotonic()
+        if known is None or known.said != said or known.times < FREE or _is_over(known, now):
+            return
+        if not self._stands(target, found):
+            return
+        if (left := known.at + known.pause - now) <= 0:
+            return
+        contested = Contested(target, tuple(sorted(found)), left, known.times)
+        if place not in self._told:  # once for each pause
+            self._told.add(place)
+            self.tell(contested)
+        raise contested
+
+    def wrote(self, target: Target, body: Any) -> None:
+        """The server has acknowledged a patch."""
+        found = _leaves(body)
+        if found is None:
+            return
+        place, said = _identity(target, found)
+        known, now = self._written.pop(place, None), self._monotonic()
+        self._told.discard(place)
+        same = known is not None and known.said == said and self._stands(target, found)
+        last = known if known is not None and same else _Written(said, 0, now)
+        times = 1 if _is_over(last, now) else last.times + 1
+        pause = 0.0 if times < FREE else FIRST if times == FREE else min(2 * last.pause, LONGEST)
+        undone = 1 if now - last.at > SLOW + last.pause else last.undone + 1
+        self._written[place] = replace(last, times=times, at=now, pause=pause, undone=undone)
+        if undone == UNDONE and times < FREE:
+            self.tell(Contested(target, tuple(sorted(found)), 0.0, undone))
+        self._keep(target, found)
+
+    def _stands(self, target: Target, found: Mapping[str, bytes]) -> bool:
+        """Whether what a patch says is what was written last to each of its fields, as far as is known."""
+        return all(self._last.get(hash((target, each)), said) == said for each, said in _hashed(found))
+
+    def _keep(self, target: Target, found: Mapping[str, bytes]) -> None:
+        for each, said in _hashed(found):
+            place = hash((target, each))
+            self._last[place] = said
+            self._last.move_to_end(place)
+        while len(self._last) > KEPT_FIELDS:
+            self._last.popitem(last=False)
+        if len(self._written) > KEPT:
+            oldest, _ = self._written.popitem(last=False)
+            self._told.discard(oldest)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+
+CONTESTS: ContextVar[Contests | None] = ContextVar("contests", default=None)
+"""Those of the controller in whose pass we are; None outside of a pass, and so in tasks that are begun with
+``outside_of_a_pass``."""
+
+
+def outside_of_a_pass() -> Context:
+    """The present context without a pass, for a task that outlives it: a call of a driver that writes."""
+    context = copy_context()
+    context.run(CONTESTS.set, None)
+    return context
+
+
+def _is_over(known: _Written, now: float) -> bool:
+    """Whether what was written has lasted."""
+    return now - known.at > AT_REST + 2 * known.pause
+
+
+def _hashed(found: Mapping[str, bytes]) -> Iterator[tuple[str, int]]:
+    return ((name, hash(value)) for name, value in found.items())
+
+
+def _identity(target: Target, found: Mapping[str, bytes]) -> tuple[int, int]:
+    """Which fields of which object, and what is said of them."""
+    fields = tuple(sorted(found.items()))
+    return hash((target, tuple(name for name, _ in fields))), hash(fields)
+
+
+def _leaves(body: Any) -> dict[str, bytes] | None:
+    """The fields that a patch writes, by their paths; None for what is no merge patch, or writes none."""
+    if not isinstance(body, Mapping):
+        return None
+    found = {path: msgspec.json.encode(_undated(value), order="sorted") for path, value in _walk(body, "")}
+    return found or None
+
+
+def _walk(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if name in _DATES or (path == "metadata" and name in _UNSAID):
+            continue
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping) and value:
+            yield from _walk(value, here)
+        else:
+            yield here, value
+
+
+def _undated(value: Any) -> Any:
+    """A value without the dates in it."""
+    if isinstance(value, Mapping):
+        return {name: _undated(each) for name, each in value.items() if name not in _DATES}
+    return [_undated(each) for each in value] if isinstance(value, (list, tuple)) else value

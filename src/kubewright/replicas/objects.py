@@ -131,7 +131,7 @@ def with_hash(template: Any, label: str, hashed: str) -> Any:
 
 
 BY_OWNER = "owner"
-"""Index of children that every cache has (``kube.store``): the uid of their controller."""
+"""Index of children that every cache has (``kube.cache``): the uid of their controller."""
 
 BY_UID = "uid"
 """Index of owners: their own uid, to find the one that a child's owner reference means."""

@@ -21,7 +21,7 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import REQUEST_SECONDS
-from kubewright.kube.contests import outside_of_a_pass
+from kubewright.kube.patches import outside_of_a_pass
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")

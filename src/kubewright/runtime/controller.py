@@ -20,9 +20,9 @@ import structlog
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry, precedence
-from kubewright.kube.contests import CONTESTS, Contests
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer
+from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, Passes, noting

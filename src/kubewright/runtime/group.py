@@ -25,8 +25,7 @@ from kubewright.base import limits
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError, OnChange, Retry
 from kubewright.kube.errors import TransportError
-from kubewright.kube.informer import Statistics
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers, Statistics
 from kubewright.runtime.candidates import Candidate
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.leader import LostLease

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kubewright.base.errors import single
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.runtime.group import Group, Phase, Runnable, cancel, start
 from kubewright.runtime.records import Answer, answer
 

@@ -17,8 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
-from kubewright.kube.informer import Statistics
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers, Statistics
 from kubewright.kube.transport import Transport
 from kubewright.runtime.queue import QueueStatistics
 from kubewright.runtime.result import Result

@@ -15,8 +15,7 @@ import msgspec
 
 from kubewright.api.kinds import Kind
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.shard import WHOLE, Shard
 

@@ -12,7 +12,7 @@ import structlog
 
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
-from kubewright.kube.contests import Contested
+from kubewright.kube.patches import Contested
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.passes import failed
 from kubewright.runtime.result import Result

@@ -3,7 +3,7 @@
 Theory.      A server with a looser schema than our types (an older CRD, another program's, a version to come)
              may hold an object that has not the form of its kind. Its controller does not act on it, for a
              part of a spec is none; only its deletion goes on, from the part that can be read
-             (``kube.store``). Nor does another act on what such an object would have to tell it: that is
+             (``kube.cache``). Nor does another act on what such an object would have to tell it: that is
              looked at again every half minute (``delays.UNREADABLE``). Who made it would see that nothing
              happens, and not why. So each kind that controllers of ours work on is followed here, in all
              worlds alike: an object that cannot be read gets an event and, where its kind has conditions in
@@ -29,8 +29,7 @@ from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key

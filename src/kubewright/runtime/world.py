@@ -15,7 +15,7 @@ from typing import Any
 
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
-from kubewright.kube.fence import Entitled
+from kubewright.kube.transport import Entitled
 from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Runnable

@@ -21,7 +21,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import NotFound, Unimplemented
-from kubewright.kube.contests import CONTESTS
+from kubewright.kube.patches import CONTESTS
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import NotFound as NotServed
 from kubewright.wire.gvk import Key
@@ -112,7 +112,7 @@ class Cloud:
 
     ``asked``    the request of each creation, look, deletion, update and console, with its verb
     ``updates``  what each update was told that the VM had before
-    ``in_a_pass``  whether one of them came in the pass of a controller (``kube.contests``)
+    ``in_a_pass``  whether one of them came in the pass of a controller (``kube.patches``)
     """
 
     vms: dict[str, Instance] = field(default_factory=dict)

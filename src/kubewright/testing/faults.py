@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.base.clock import Clock
-from kubewright.kube.answers import failure
-from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError, failure
 from kubewright.kube.transport import Transport
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire import watch

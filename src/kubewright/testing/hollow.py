@@ -23,8 +23,7 @@ from kubewright.builtin.scheduling.facts import node_facts
 from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

@@ -27,8 +27,8 @@ import msgspec
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.testing.clocks import ManualClock
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, to_status
 from kubewright.wire.gvk import Key

@@ -26,8 +26,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity, new_authority
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Runnable, Settings, Work

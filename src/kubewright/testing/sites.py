@@ -34,10 +34,9 @@ from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.namespaces import Namespaces
-from kubewright.kube.transport import Transport
+from kubewright.kube.informer import Informers
+from kubewright.kube.scope import Namespaces
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

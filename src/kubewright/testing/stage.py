@@ -22,9 +22,8 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.nowhere import Nowhere
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess, Nowhere
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import kubelet_settings

@@ -28,10 +28,10 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
-from kubewright.kube.answers import read_page
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.header import read_page
+from kubewright.kube.scope import Namespaces
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers import sim

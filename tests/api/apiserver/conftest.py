@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock
 

@@ -10,7 +10,7 @@ import yaml
 from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
 from kubewright.api.machine import crds as machines
 from kubewright.apiserver.server import ApiServer
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock
 

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.catalog import EMBEDDED_RULES, crds, with_migrated
 from kubewright.apiserver.server import ApiServer
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock
 

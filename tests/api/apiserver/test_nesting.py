@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.apiserver.fields.paths import MOST_DEEP
 from kubewright.apiserver.server import ApiServer
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gojson import MOST_DEPTH

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.providers.aws.spec import OLD_KIND
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock

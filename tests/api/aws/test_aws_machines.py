@@ -19,8 +19,7 @@ from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.nowhere import Nowhere
+from kubewright.kube.transport import InProcess, Nowhere
 from kubewright.testing.world import running, short_timeouts
 from kubewright.wire.gvk import Key
 

@@ -14,8 +14,8 @@ from kubewright.base.delays import WORDS_SECONDS
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics

@@ -14,8 +14,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.builtin import Settings, controllers
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.group import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone

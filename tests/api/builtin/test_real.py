@@ -17,7 +17,7 @@ from kubewright.builtin import Settings, controllers
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
 from kubewright.runtime.leader import Elector

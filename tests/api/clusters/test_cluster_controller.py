@@ -16,8 +16,8 @@ from kubewright.clusters import world as clusters
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.errors import ConnectFailed, Untrusted
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki import certificates
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_trusted

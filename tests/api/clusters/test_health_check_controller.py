@@ -16,8 +16,8 @@ from kubewright.clusters import world as clusters
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session

@@ -17,8 +17,8 @@ from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDE
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key

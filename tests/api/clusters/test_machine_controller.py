@@ -22,8 +22,8 @@ from kubewright.clusters import world as clusters
 from kubewright.clusters.machine.calls import CALL_SECONDS
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session

@@ -20,8 +20,8 @@ from kubewright.cli.rollout import command as rollout
 from kubewright.cli.rollout import decide
 from kubewright.clusters import world as clusters
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session

@@ -25,8 +25,8 @@ from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDE
 from kubewright.clusters.sessions.workload import WorkloadClusters, reason_to_wait
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty

@@ -23,8 +23,8 @@ from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen
 from kubewright.compose.worlds import leases as of
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.scope import Namespaces
+from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

@@ -29,8 +29,8 @@ from kubewright.controlplanes import world
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Work

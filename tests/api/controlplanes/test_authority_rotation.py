@@ -19,8 +19,7 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.access import Access
 from kubewright.kube.config import inline_access
-from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informers
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_signed_by
 from kubewright.pki.keys import Algorithm, pems

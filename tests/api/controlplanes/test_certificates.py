@@ -21,9 +21,8 @@ from kubewright.controlplanes.certificates.sets import Naming, wanted_by
 from kubewright.controlplanes.certificates.wanted import Wanted
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.transport import Transport
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_signed_by
 from kubewright.pki.keys import Algorithm, read_private_key

@@ -31,7 +31,7 @@ from kubewright.controlplanes.members.client import Members
 from kubewright.controlplanes.members.decide import Access, Credentials, Endpoint
 from kubewright.controlplanes.snapshots.streams import NoData, stream
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import new_authority, new_client, new_leaf
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import User

@@ -15,8 +15,7 @@ from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.family import KINDS
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response

@@ -23,7 +23,7 @@ from kubewright.controlplanes.hosting.pods.objects import labels
 from kubewright.controlplanes.members.decide import Credentials
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import new_authority, new_client
 from kubewright.testing.kubelets.statefulsets import StatefulSets
 from kubewright.testing.permissions import PermissionLog, granted, missing, unused

@@ -10,8 +10,7 @@ from tests.api.controlplanes.test_whole_planes import COMPONENTS, create, whole
 from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
-from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informers
 from kubewright.wire.gvk import Key
 
 DEMO = Key("default", "demo")

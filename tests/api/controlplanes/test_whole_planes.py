@@ -27,9 +27,8 @@ from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.plane.reconciler import ControlPlanes
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
-from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Change, Informers
+from kubewright.kube.transport import InProcess
 from kubewright.pki.facts import facts_of, is_signed_by
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics

@@ -26,8 +26,8 @@ from kubewright.driver.guard import Listener
 from kubewright.infra.settings import InfraSettings
 from kubewright.infra.world import CONTROLLERS, world
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store

@@ -13,8 +13,8 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import dynamic
 from kubewright.kube import patches
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.informer import Informers
+from kubewright.kube.scope import Namespaces
 from kubewright.testing.api import Api
 from kubewright.testing.faults import Faulty, Lag, Script
 from kubewright.wire.errors import AlreadyExists, Conflict, Invalid, NotFound

@@ -25,7 +25,7 @@ from kubewright.kube.access import Access, Plugin, Token, TokenFile
 from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.errors import ConnectFailed, Disconnected, LoginFailed, TimedOut
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.kube.sockets import CONNECTIONS
 from kubewright.testing import faults
 from kubewright.testing.fault_server import FaultServer, fault_server

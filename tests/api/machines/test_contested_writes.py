@@ -12,7 +12,7 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine.names import FINALIZER, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
 from kubewright.compose.embedded import Embedded
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.world import World, embedded_world, in_phase, running, short_timeouts

@@ -19,7 +19,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import Verb
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.requests import Incomplete, Requests
 from kubewright.machines.machine.settings import MachineSettings

@@ -10,7 +10,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.machines.machine import userdata
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings

@@ -18,8 +18,8 @@ from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.machines.world import Half
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.settings import kubelet_settings

@@ -33,8 +33,8 @@ from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import read

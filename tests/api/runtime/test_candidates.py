@@ -8,7 +8,7 @@ import pytest
 from kubewright.api.core import LEASE, Lease
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.candidates import AllOf
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.lease import Timings

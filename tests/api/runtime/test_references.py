@@ -11,8 +11,8 @@ from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.references.reference import Cause, Found, Reference, Version
 from kubewright.runtime.references.registry import LINGER_SECONDS, LIST_SECONDS, References
 from kubewright.testing.clocks import LoopClock

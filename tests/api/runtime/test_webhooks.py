@@ -20,7 +20,7 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import has_signed
 from kubewright.pki.keys import pems
 from kubewright.runtime.accepting import MOST_CONNECTIONS

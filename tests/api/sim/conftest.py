@@ -17,8 +17,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.driver.contract import Instance, MachineRequest, stub
 from kubewright.driver.registry import Settings
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.clocks import LoopClock

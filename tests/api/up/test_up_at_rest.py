@@ -17,7 +17,7 @@ from kubewright.compose.embedded import IDENTITY, Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.lease import Timings

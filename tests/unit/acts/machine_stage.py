@@ -16,7 +16,7 @@ from kubewright.driver import hot
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
-from kubewright.kube.contests import CONTESTS, Contests
+from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.machines.machine import act, steps, userdata
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.requests import Requests

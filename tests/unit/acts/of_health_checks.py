@@ -11,9 +11,9 @@ from kubewright.base.plan import Plan
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.healthcheck import act, seen
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested, Target
 from kubewright.kube.errors import Silent
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.patches import Contested, Target
+from kubewright.kube.transport import InProcess
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write

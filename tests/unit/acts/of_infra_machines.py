@@ -25,8 +25,8 @@ from kubewright.infra.machine import act, steps
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.plan import Event
 from kubewright.infra.settings import InfraSettings
-from kubewright.kube.contests import CONTESTS, Contests
 from kubewright.kube.errors import Deposed
+from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.runtime.result import Result
 from kubewright.testing.acts import NOT_SERVED, Act, Cloud, Happened, Scene, Told, at_rest, happened
 from kubewright.testing.clocks import BEGIN

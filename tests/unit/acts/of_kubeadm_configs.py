@@ -19,9 +19,9 @@ from kubewright.bootstrap.seen import DataSeen, Seen
 from kubewright.bootstrap.status import available
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested, Target
 from kubewright.kube.errors import Silent
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.patches import Contested, Target
+from kubewright.kube.transport import InProcess
 from kubewright.pki.clusters import problem_of
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.values import Purpose, pair_of

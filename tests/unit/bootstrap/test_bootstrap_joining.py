@@ -33,7 +33,7 @@ from kubewright.bootstrap.joining import (
 )
 from kubewright.bootstrap.seen import BootstrapSettings, Seen
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import KeyPair
 from kubewright.runtime.credentials.values import Purpose
 from kubewright.testing.clocks import BEGIN, LoopClock

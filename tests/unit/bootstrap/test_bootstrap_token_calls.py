@@ -14,8 +14,8 @@ from kubewright.bootstrap.seen import TokenSeen
 from kubewright.bootstrap.token_calls import TokenCalls, ensure_token
 from kubewright.bootstrap.tokens import EXPIRATION, Token, check_every, expiration, token_secret
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf

@@ -14,7 +14,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli.cluster import page, reading
 from kubewright.cli.cluster.tree import ClusterObjects, tree
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 

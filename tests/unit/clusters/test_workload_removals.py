@@ -9,11 +9,10 @@ import pytest
 from kubewright.api.core import POD
 from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
+from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.nodes.drain.tries import NO_REQUESTS
 from kubewright.runtime.sessions.listeners import Listener, Listeners
 from kubewright.runtime.sessions.session import Health, Session
 from kubewright.testing.clocks import LoopClock

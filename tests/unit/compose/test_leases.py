@@ -13,7 +13,7 @@ from kubewright.api.core import LEASE, Lease
 from kubewright.apiserver.server import ApiServer
 from kubewright.compose.leases import Announced
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.lease import Timings
 from kubewright.testing.clocks import LoopClock

@@ -16,7 +16,7 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store

@@ -15,7 +15,7 @@ from kubewright.compose.preflight import Endpoint, Intent, Preflight, trouble_of
 from kubewright.compose.worlds import idle, kinds
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from kubewright.wire.http import Response

@@ -10,7 +10,7 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen, complete, every_word, idle, leases, listed, named
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.machines.world import Half
 from kubewright.pki.certificates import new_authority
 from kubewright.providers.sim.cloud import Cloud

@@ -12,9 +12,9 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, Silent, TimedOut
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.health import TRIES, pause
 from kubewright.kube.patches import with_uid
-from kubewright.kube.retries import TRIES, pause
+from kubewright.kube.transport import InProcess
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Delay, Faulty, Script
 from kubewright.wire import errors

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.kube.contests import (
+from kubewright.kube.patches import (
     CONTESTS,
     FREE,
     KEPT,

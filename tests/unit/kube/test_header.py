@@ -8,9 +8,8 @@ import pytest
 from kubewright.api.kinds import Undecodable
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.kube import header
-from kubewright.kube.answers import read_page
 from kubewright.kube.errors import BadAnswer
-from kubewright.kube.header import Header
+from kubewright.kube.header import Header, read_page
 from kubewright.kube.scope import Scope
 from kubewright.wire import watch
 from kubewright.wire.gojson import MOST_READ

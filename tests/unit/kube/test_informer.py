@@ -11,9 +11,8 @@ import structlog
 from kubewright.api.kinds import dynamic
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informer, Informers
+from kubewright.kube.transport import InProcess
 from kubewright.testing import faults
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Bunch, Cut, Dice, Fault, Faulty, Lag, Lose, Say, Script, Silence

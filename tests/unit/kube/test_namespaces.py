@@ -1,10 +1,9 @@
-"""Which namespaces words choose, and how they are watched: ``kube.namespaces``, ``kube.scope``."""
+"""Which namespaces words choose, and how they are watched: ``kube.scope``, ``kube.scope``."""
 
 import pytest
 
 from kubewright.base.errors import InvalidInput
-from kubewright.kube.namespaces import Namespaces
-from kubewright.kube.scope import Scope
+from kubewright.kube.scope import Namespaces, Scope
 
 CHOICES = [
     ("no word chooses all", "", "", {"a", "team-a", "kube-x"}, set()),

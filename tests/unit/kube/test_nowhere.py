@@ -6,8 +6,8 @@ import pytest
 
 from kubewright.api.core import NODE, SECRET
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.nowhere import Nowhere
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import Nowhere
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import MethodNotAllowed, NotFound
 from kubewright.wire.gvk import Key

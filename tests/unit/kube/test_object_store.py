@@ -8,8 +8,8 @@ import pytest
 from kubewright.api.core import NODE
 from kubewright.api.kinds import dynamic
 from kubewright.kube import header
+from kubewright.kube.cache import DECODED, Store
 from kubewright.kube.header import Header
-from kubewright.kube.store import DECODED, Store
 from kubewright.wire.gvk import Key, Resource
 
 THING = dynamic(Resource("example.io", "v1", "things", "Thing"))

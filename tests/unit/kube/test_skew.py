@@ -7,7 +7,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.base.clock import SteadyClock
-from kubewright.kube.skew import MEASURE_SECONDS, Skew
+from kubewright.kube.health import MEASURE_SECONDS, Skew
 from kubewright.testing.clocks import BEGIN, ManualClock
 
 DATE = "Tue, 01 Jan 2030 00:00:00 GMT"

@@ -1,8 +1,8 @@
-"""What we may conclude from having heard nothing: ``kube.visibility``."""
+"""What we may conclude from having heard nothing: ``kube.reflector``."""
 
 from math import inf
 
-from kubewright.kube.visibility import Joint, Visibility
+from kubewright.kube.reflector import Joint, Visibility
 
 
 def seeing(*gaps: tuple[float, float], since: float = 0.0) -> Visibility:

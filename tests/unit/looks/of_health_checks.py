@@ -11,7 +11,7 @@ from kubewright.clusters.external.object import look_up
 from kubewright.clusters.healthcheck.look import Looker
 from kubewright.clusters.healthcheck.seen import NodeState, Seen
 from kubewright.clusters.sessions.node import CLUSTER_NODE
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene, Shelf

@@ -32,8 +32,7 @@ from kubewright.machines.machine.steps import (
     SetDrainFailedCondition,
     SetTerminatingCondition,
 )
-from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import DrainPlan, Held, Obstacle
 from kubewright.nodes.drain.volumes import Moving, Trip
 from kubewright.testing.scenes import (
     ABSENT,

@@ -16,8 +16,8 @@ from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.header import read
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.machines.machine.caches import Caches, LookDeps, shared_of
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments

@@ -15,8 +15,8 @@ from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.settings import MachineSettings

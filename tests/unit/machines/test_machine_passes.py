@@ -13,8 +13,8 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, Machine, Mac
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.client import Client, Written
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.reconciler import Machines

@@ -22,8 +22,7 @@ from kubewright.machines.machine.steps import (
     SetPreservationMarks,
     SetPreservedCondition,
 )
-from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import DrainPlan, Held, Obstacle
 from kubewright.testing.scenes import ENSURED, NOW, POD, READY, SILENT, machine, minutes, node, seen
 
 PRESERVE, LAST = names.PRESERVE_ANNOTATION, names.LAST_APPLIED_PRESERVE_ANNOTATION

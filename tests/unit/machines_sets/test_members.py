@@ -14,10 +14,9 @@ from kubewright.api.machine.v1alpha1 import MACHINE, CurrentStatus, Machine, Mac
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.clock import SteadyClock
 from kubewright.kube import header as headers
-from kubewright.kube.cache import Change
+from kubewright.kube.cache import Change, Store
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.member import letters
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of

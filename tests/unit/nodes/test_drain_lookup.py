@@ -8,10 +8,9 @@ import pytest
 
 from kubewright.driver.errors import Code, DriverError
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.lookup import VolumeIds
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.nodes.drain.session import DrainSession
+from kubewright.nodes.drain.session import DrainSession, VolumeIds
 from kubewright.nodes.drain.volumes import Attached, is_listed, without_attachment
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ApiError, Forbidden, NotFound, ServerError, to_status

@@ -5,7 +5,7 @@ import pytest
 from kubewright.api.core import PDB, POD
 from kubewright.kube.errors import TransportError
 from kubewright.nodes.drain.budgets import ByLabels
-from kubewright.nodes.drain.obstacles import Held, Obstacle, explain, first_clauses, group, never_yields
+from kubewright.nodes.drain.plan import Held, Obstacle, explain, first_clauses, group, never_yields
 from kubewright.wire.errors import ApiError, Conflict, Forbidden, TooManyRequests, Unavailable
 
 CAUSE = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}

@@ -12,10 +12,8 @@ from kubewright.api.capacity.v1alpha1 import PLACEHOLDER_LABEL
 from kubewright.api.core import POD, NodeCondition
 from kubewright.base.delays import EVICTION, POLL, SOON
 from kubewright.nodes.drain.decide import FORCED_TRIES, PODS_PER_PASS, plan_pass
-from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan, Held, Obstacle, Requests, Try
 from kubewright.nodes.drain.policy import DrainPolicy, Force
-from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Try
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

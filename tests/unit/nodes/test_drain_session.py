@@ -7,13 +7,12 @@ import pytest
 
 from kubewright.api.core import POD, NodeCondition
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.decide import PODS_PER_PASS
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import DrainPlan, Try
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.nodes.drain.tries import Try
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import (

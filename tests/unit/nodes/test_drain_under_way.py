@@ -12,14 +12,13 @@ import pytest
 from kubewright.api.core import PDB, POD
 from kubewright.base.delays import POLL, SOON
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.budgets import FRESH_SECONDS, LIST_SECONDS, Budgets, ByLabels
 from kubewright.nodes.drain.decide import plan_pass
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan, Requests
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.removals import REQUESTS_PER_LANE, Removals
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.nodes.drain.tries import NO_REQUESTS, Requests
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, TooManyRequests, to_status
 from kubewright.wire.http import Request, Response

@@ -14,8 +14,7 @@ from kubewright.controlplanes.users import account
 from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE
 from kubewright.controlplanes.users.restored import wire
 from kubewright.kube.access import Access
-from kubewright.kube.inprocess import InProcess
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import InProcess, Transport
 from kubewright.runtime.credentials.contents import with_login
 from kubewright.testing.looks import Shelf
 from kubewright.testing.passes import Scene, Stage, Wired, changed, put

@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from kubewright.base.errors import InvalidInput
 from kubewright.kube.access import Access
-from kubewright.kube.tls import context as context_of
+from kubewright.kube.sockets import tls_context
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.pki.facts import is_trusted
@@ -114,7 +114,7 @@ def test_what_is_decided_without_a_handshake_is_the_same(
 
 def test_the_client_of_a_kubeconfig_sends_its_chain_and_trusts_an_intermediate_authority() -> None:
     access = Access(f"https://{HOST}", ca=MIDDLE.certificate, certificate=CHAIN.certificate, key=CHAIN.key)
-    client = context_of(access, access.certificate, access.key)
+    client = tls_context(access, access.certificate, access.key)
     assert client is not None
     assert handshake(serving(LEAF, ROOT.certificate), client) == ""
 
@@ -128,7 +128,7 @@ def test_anchors_without_a_certificate_are_refused(anchors: bytes) -> None:
 
 def test_a_kubeconfig_whose_authority_is_none_says_so() -> None:
     with pytest.raises(InvalidInput, match="the certificate authority is not valid PEM"):
-        context_of(Access(f"https://{HOST}", ca=b"none"), b"", b"")
+        tls_context(Access(f"https://{HOST}", ca=b"none"), b"", b"")
 
 
 def test_who_connects_with_less_than_tls_1_2_is_refused() -> None:

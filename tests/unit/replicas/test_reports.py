@@ -16,7 +16,7 @@ from kubewright.base.delays import WORDS_SECONDS
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
 from kubewright.replicas.reports import STATUS_SECONDS, UNPACED, Pace, Reports
 from kubewright.replicas.set.policy import Failure, with_failure

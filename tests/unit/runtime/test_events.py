@@ -10,7 +10,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import PENDING, Recorder
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Response

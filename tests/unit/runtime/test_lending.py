@@ -8,7 +8,7 @@ import pytest
 from kubewright.api.kinds import dynamic
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.sessions.lending import Lender
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.registry import Sessions

@@ -12,8 +12,8 @@ from kubewright.api.core import NODE, Lease
 from kubewright.base import limits
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import NotSynced, Phase, Settings, Work, in_words
 from kubewright.runtime.leader import Elector, LostLease

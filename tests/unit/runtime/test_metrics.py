@@ -6,8 +6,8 @@ import pytest
 
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Disconnected
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.informer import Informers
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.metrics import Metered, Metrics, resource_of
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ApiError

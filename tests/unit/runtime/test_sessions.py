@@ -12,7 +12,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import CONNECTS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubewright.kube.metadata import MetadataOnly
+from kubewright.kube.discovery import MetadataOnly
 from kubewright.wire.http import Request, Response
 from simulation.journal import MACHINES, ApiStep
 from simulation.loop import Process, SimLoop

@@ -28,7 +28,7 @@ from kubewright.builtin.garbage.decide import (
 from kubewright.builtin.garbage.feeds import Feeds
 from kubewright.builtin.garbage.graph import FOREGROUND, SETTLE_SECONDS, Graph, GraphNode, Owner
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.kube.patches import with_uid, with_version
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder

@@ -24,10 +24,9 @@ from kubewright.base.errors import KubewrightError
 from kubewright.builtin.garbage.graph import Graph, GraphNode, node_of
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
-from kubewright.kube.discovery import EVENTS, discover
+from kubewright.kube.discovery import EVENTS, discover, metadata_client
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
-from kubewright.kube.metadata import metadata_client
 from kubewright.kube.scope import Scope
 from kubewright.wire.gvk import Resource
 from kubewright.wire.watch import DELETED

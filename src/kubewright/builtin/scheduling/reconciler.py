@@ -53,8 +53,7 @@ from kubewright.builtin.scheduling.facts import (
 )
 from kubewright.builtin.scheduling.preemption import Around, Budget, relieve
 from kubewright.builtin.scheduling.rooms import Line, Rooms, budget_of, resident
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder, Recorder

@@ -143,8 +143,8 @@ async def _begin_loops(stack: AsyncExitStack, driver: "Driver", served: Served, 
     from kubewright.compose.on_kubernetes import reach
     from kubewright.driver.contract import Background
     from kubewright.kube.client import Client
-    from kubewright.kube.informers import Informers
-    from kubewright.kube.nowhere import Nowhere
+    from kubewright.kube.informer import Informers
+    from kubewright.kube.transport import Nowhere
     from kubewright.runtime.metrics import Metrics
 
     if not isinstance(driver, Background) or (served.kubeconfig is None and served.name == SIMULATED):

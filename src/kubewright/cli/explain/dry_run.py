@@ -33,9 +33,8 @@ from kubewright.base.plan import Plan
 from kubewright.cli.explain.story import OBJECTS, Decision, Expected
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.kube.client import Client, Written
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.informer import Informer, Informers
+from kubewright.kube.scope import Namespaces
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT

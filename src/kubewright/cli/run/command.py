@@ -21,7 +21,7 @@ from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on
 from kubewright.compose.options import Election, Options, WebhookOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.scope import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.reserves.reconciler import PAUSE_IMAGE, ReserveSettings
 from kubewright.runtime.lease import Timings

@@ -26,9 +26,8 @@ from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import Where
 from kubewright.cli.watch.view import WORDS, line, view_of
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
-from kubewright.kube.namespaces import Namespaces
+from kubewright.kube.informer import Change, Informer, Informers
+from kubewright.kube.scope import Namespaces
 
 REDRAW_SECONDS = 0.5
 """Between two drawings of the table."""

@@ -40,8 +40,7 @@ from kubewright.clusters.indexes import (
 )
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
 from kubewright.runtime.credentials.values import Authority, Kubeconfig, trusts_another, url
 from kubewright.runtime.references.registry import ControllerLookup

@@ -28,9 +28,8 @@ from kubewright.clusters.healthcheck.seen import (
     WriteConditions,
 )
 from kubewright.kube.client import Client
-from kubewright.kube.contests import Contested
 from kubewright.kube.errors import MayBeGone
-from kubewright.kube.patches import onto
+from kubewright.kube.patches import Contested, onto
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.runtime.events import EventRecorder

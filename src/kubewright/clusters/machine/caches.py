@@ -26,7 +26,7 @@ from kubewright.clusters.indexes import (
     index_by_cluster,
 )
 from kubewright.clusters.owned import cluster_of
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.replicas.objects import read_selector
 from kubewright.wire.gvk import Key
 

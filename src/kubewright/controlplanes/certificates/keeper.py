@@ -32,7 +32,7 @@ from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
 from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.keys import Algorithm
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
 from kubewright.api.core import SECRET, SECRET_METADATA, Secret
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.pki.clusters import problem_of
 from kubewright.pki.facts import Facts, facts_of
 from kubewright.runtime.credentials.contents import read_kubeconfig

@@ -16,7 +16,7 @@ from kubewright.controlplanes.hosting.contract import WorkloadAddresses, Workloa
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.templates.catalog import Catalog
-from kubewright.kube.fence import Entitled
+from kubewright.kube.transport import Entitled
 
 
 class Keeper(Protocol):

@@ -15,8 +15,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_
 from kubewright.api.diff import merge_patch
 from kubewright.controlplanes.nestedcluster.decide import Plan, Seen, decide, status_of
 from kubewright.controlplanes.pausing import pause_of
-from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informers
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder

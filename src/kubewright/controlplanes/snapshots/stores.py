@@ -28,7 +28,7 @@ from kubewright.controlplanes.snapshots.buckets import bucket_store
 from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFailed
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
-from kubewright.kube.fence import NOT_SURE, Entitled
+from kubewright.kube.transport import NOT_SURE, Entitled
 from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

@@ -32,9 +32,8 @@ from kubewright.kube import config
 from kubewright.kube.access import Access
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, MayBeGone, TimedOut, TransportError
-from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.patches import onto
-from kubewright.kube.transport import Transport
+from kubewright.kube.transport import Entitled, FencedTransport, Transport
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 

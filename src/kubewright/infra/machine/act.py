@@ -30,7 +30,7 @@ from kubewright.infra.machine.steps import (
     RemoveFinalizer,
     Step,
 )
-from kubewright.kube.contests import outside_of_a_pass
+from kubewright.kube.patches import outside_of_a_pass
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Writer

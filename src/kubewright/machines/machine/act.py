@@ -32,9 +32,8 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
-from kubewright.kube.contests import outside_of_a_pass
 from kubewright.kube.errors import MayBeGone, TransportError
-from kubewright.kube.patches import onto, with_uid, with_version
+from kubewright.kube.patches import onto, outside_of_a_pass, with_uid, with_version
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.refusals import status_refused

@@ -27,14 +27,13 @@ from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver, MachineRequest, VolumeSpec
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
 from kubewright.machines.migration.old_classes import OldClasses
-from kubewright.nodes.drain.lookup import VolumeIds
 from kubewright.nodes.drain.removals import Removals
+from kubewright.nodes.drain.session import VolumeIds
 from kubewright.nodes.drain.volumes import Attached, without_attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics

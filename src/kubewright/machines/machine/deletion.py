@@ -50,8 +50,7 @@ from kubewright.machines.machine.steps import (
     Step,
 )
 from kubewright.nodes import marks
-from kubewright.nodes.drain.obstacles import first_clauses
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import DrainPlan, first_clauses
 
 GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
 DRAINING = "Initiate node drain"

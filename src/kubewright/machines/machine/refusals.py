@@ -29,7 +29,7 @@ from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
-from kubewright.kube.contests import Contested
+from kubewright.kube.patches import Contested
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, until_late, vm_incomplete
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_blocked_report

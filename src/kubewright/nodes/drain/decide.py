@@ -34,10 +34,17 @@ from kubewright.api.capacity.v1alpha1 import PLACEHOLDER_LABEL
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
-from kubewright.nodes.drain.obstacles import first_clauses, group
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import (
+    NO_REQUESTS,
+    DrainPlan,
+    Requests,
+    Tries,
+    Try,
+    first_clauses,
+    group,
+    uids,
+)
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, Try, uids
 from kubewright.nodes.drain.volumes import Moving, Trips, awaited
 
 OVERDUE = timedelta(seconds=30)

@@ -1,16 +1,200 @@
-"""What to do now about the pods of a node that is being drained, as a value.
+"""The drain of a node as values: why pods stay, what was asked of them, and what a pass does now. Pure.
 
-Invariants.  A pod is in at most one of ``evict``, ``delete`` and ``waiting``.
-Called by    ``decide`` makes it, ``session`` and ``removals`` perform it; the contexts that own machines read
-             it.
+Theory.      A refused eviction says little: "it would violate the pod's disruption budget". The budgets
+             themselves say the rest: which one, how many healthy pods it wants, how many it has. From
+             both comes an ``Obstacle``. It is *firm* when no change of the pods can remove it: a budget
+             that allows no disruption even while all its pods are healthy, or whose pods no controller
+             manages, two budgets for one pod, a server that refuses for another reason. Then a user must
+             act, or the drain timeout ends it. Pods with the same obstacle are reported together.
+             The server shows which pods leave. That a request is under way (``Requests``), or has failed
+             (``Try``), only the process knows that sends it. Losing it costs requests, and time until a pod
+             that refuses is deleted.
+Invariants.  A pod is in at most one of ``evict``, ``delete`` and ``waiting`` of a plan. The words of an
+             obstacle about budgets change only when names or counts do, so that a status that carries them
+             need not be written again.
+Called by    ``decide`` makes plans, ``session`` and ``removals`` perform them; the contexts that own machines
+             read them.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kubewright.api.core import Pod
-from kubewright.nodes.drain.obstacles import Held, first_clauses
+from kubewright.api.core import Pod, PodDisruptionBudget
+from kubewright.base.errors import KubewrightError
 from kubewright.nodes.drain.volumes import NOTHING_MOVES, Moving, Trip
+from kubewright.wire.errors import ApiError, TooManyRequests
+
+BUDGET = "DisruptionBudget"
+"""The cause in a 429 that comes from a budget; a 429 without it means that the server is busy."""
+
+SEVERAL = "more than one PodDisruptionBudget"
+"""In the message of kube-apiserver about a pod that more than one budget selects."""
+
+ITEMS_IN_MESSAGE = 3
+"""Most pod names in the message of one obstacle, and most obstacles in one message; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a pod stays.
+
+    ``why``    a clause for messages
+    ``firm``   waiting will not help
+    ``topic``  names the obstacle without its counts, so that one event is sent for it
+    ``when``   upstream's word: budgets refuse "while evicting", other errors come "when evicting" a pod
+    """
+
+    why: str
+    firm: bool = False
+    topic: str = ""
+    when: str = "while"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Pods that stay for the same reason."""
+
+    obstacle: Obstacle
+    pods: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.pods) - ITEMS_IN_MESSAGE} more" if len(self.pods) > ITEMS_IN_MESSAGE else ""
+        told = ", ".join(f'"{name}"' for name in self.pods[:ITEMS_IN_MESSAGE]) + more
+        return f"error {self.obstacle.when} evicting pod {told}: {self.obstacle.why}"
+
+
+def explain(pod: Pod, error: KubewrightError, budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
+    """The obstacle behind a refusal.
+
+    Args:
+        pod: the pod that was to be evicted.
+        error: the error of its eviction.
+        budgets: those that select the pod (``budgets``); none when they could not be read.
+    """
+    if refused_by_several(error) and len(budgets) > 1:
+        return _several(budgets)
+    if isinstance(error, TooManyRequests):
+        said = [str(cause.get("message", "")) for cause in error.causes if cause.get("reason") == BUDGET]
+        if said and len(budgets) == 1:
+            return _of_budget(budgets[0])
+        return Obstacle(" ".join([error.message, *said]).removesuffix("."), topic="budget" if said else "")
+    firm = isinstance(error, ApiError) and error.code not in (404, 409, 502, 503, 504)
+    why = f"{str(error).removesuffix('.')} scheduled on node {pod.spec.node_name}"
+    return Obstacle(why, firm, topic=f"{pod.namespace}/{pod.name}" if firm else "", when="when")
+
+
+def refused_by_several(error: KubewrightError) -> bool:
+    """Whether more than one budget selects the pod: of the errors with code 500 only the words tell."""
+    return isinstance(error, ApiError) and error.code == 500 and SEVERAL in error.message
+
+
+def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
+    """Pods by their obstacle: firm obstacles first, then in alphabetical order."""
+    found: dict[Obstacle, list[str]] = {}
+    for pod, obstacle in pods:
+        found.setdefault(obstacle, []).append(f"{pod.namespace}/{pod.name}")
+    ordered = sorted(found, key=lambda each: (not each.firm, each.why))
+    return tuple(Held(each, tuple(sorted(found[each]))) for each in ordered)
+
+
+def first_clauses(clauses: Sequence[str]) -> str:
+    """The first ``ITEMS_IN_MESSAGE`` clauses as one, and how many more there are."""
+    more = [f"and {len(clauses) - ITEMS_IN_MESSAGE} more"] if len(clauses) > ITEMS_IN_MESSAGE else []
+    return "; ".join([*clauses[:ITEMS_IN_MESSAGE], *more])
+
+
+def never_yields(budget: PodDisruptionBudget) -> bool:
+    """Whether a budget allows no disruption even while all of its pods are healthy.
+
+    While the status is old, or an eviction is not yet counted, only the spec can say so.
+    """
+    spec, status = budget.spec, budget.status
+    if spec.max_unavailable in (0, "0", "0%") or spec.min_available == "100%":
+        return True
+    current = status.observed_generation >= budget.metadata.generation and not status.disrupted_pods
+    counted = status.expected_pods > 0 and status.current_healthy >= status.expected_pods
+    return current and counted and status.disruptions_allowed == 0
+
+
+def counts_none(budget: PodDisruptionBudget) -> bool:
+    """Whether a budget has counted none of its pods: Kubernetes does so with pods without a controller where
+    the budget is a percentage or maxUnavailable, and then allows no disruption."""
+    current = 0 < budget.status.observed_generation >= budget.metadata.generation
+    relative = budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
+    return current and relative and budget.status.expected_pods == 0
+
+
+def _of_budget(budget: PodDisruptionBudget) -> Obstacle:
+    name, status = f"{budget.namespace}/{budget.name}", budget.status
+    who = f"pod disruption budget {name}"
+    if never_yields(budget):
+        why = f"{who} is misconfigured and requires zero voluntary evictions"
+        return Obstacle(why, firm=True, topic=f"{name} never yields")
+    if counts_none(budget):
+        why = f"{who} is misconfigured: no controller manages its pods, so it needs minAvailable as a number"
+        return Obstacle(why, firm=True, topic=f"{name} counts no pod")
+    if status.observed_generation < budget.metadata.generation:
+        return Obstacle(f"{who} is still being processed by the server", topic=name)
+    if (missing := status.desired_healthy + 1 - status.current_healthy) <= 0:
+        return Obstacle(f"{who} allowed no eviction when it was asked", topic=name)
+    counts = f"of its pods {status.desired_healthy} must stay healthy and {status.current_healthy} are"
+    return Obstacle(
+        f"{who} allows no eviction now: {counts}, so {missing} more must become healthy", topic=name
+    )
+
+
+def _several(budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
+    told = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in budgets))
+    why = f"more than one pod disruption budget selects it ({told}), which no eviction can satisfy"
+    why += ": delete or narrow all but one"
+    return Obstacle(why, firm=True, topic=told)
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What came of the requests about one pod so far; none of them succeeded.
+
+    ``failed``   how many: refused evictions, and all requests that ended with another error
+    ``last``     when the last of them ended
+    ``forced``   how many of them were deletions of a forced drain
+    ``refused``  such a deletion was refused by a rule (RBAC, a webhook), and would be refused again
+    ``first``    when the first of them ended, and ``why`` the pod stays: only for messages
+    """
+
+    failed: int
+    last: datetime
+    forced: int = 0
+    refused: bool = False
+    first: datetime | None = field(default=None, compare=False)
+    why: Obstacle | None = field(default=None, compare=False)
+
+
+Tries = Mapping[str, Try]
+"""By pod uid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests of one node that are under way; ``forced``: they delete pods with no grace."""
+
+    uids: frozenset[str] = frozenset()
+    forced: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.uids)
+
+    def yields_to(self, *, forced: bool) -> bool:
+        """Whether other requests take the place of these: force does not wait for evictions."""
+        return not self or (forced and not self.forced)
+
+
+NO_REQUESTS = Requests()
+
+
+def uids(pods: Iterable[Pod]) -> frozenset[str]:
+    """The uids of some pods."""
+    return frozenset(pod.metadata.uid for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)

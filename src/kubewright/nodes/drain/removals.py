@@ -28,9 +28,8 @@ import structlog
 from kubewright.base.limits import EVICTIONS_AT_ONCE
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan, Requests
 from kubewright.nodes.drain.session import REQUESTS_PER_NODE, DrainSession, Failure, asked_by
-from kubewright.nodes.drain.tries import NO_REQUESTS, Requests
 
 REQUESTS_PER_LANE = EVICTIONS_AT_ONCE
 """Requests under way in one lane: as many as are sent at once, so that none waits for its connection while

@@ -26,7 +26,7 @@ from kubewright.driver.contract import (
 )
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.tags import last_applied_switch, last_applied_tags
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.sim.boot.boots import Boots
 from kubewright.providers.sim.boot.control_planes import ControlPlanes
 from kubewright.providers.sim.boot.membership import Membership

@@ -21,7 +21,7 @@ from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import LEASE, NODE, Node
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.sim import registration
 from kubewright.providers.sim.delay_queue import DelayQueue
 from kubewright.providers.sim.inventory import VmSource

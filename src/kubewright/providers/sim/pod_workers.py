@@ -17,7 +17,7 @@ import structlog
 from kubewright.api.core import POD, Pod
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.kube.patches import with_uid
 from kubewright.providers.sim.delay_queue import DelayQueue
 from kubewright.providers.sim.pods import (

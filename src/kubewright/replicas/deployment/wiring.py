@@ -13,8 +13,7 @@ from kubewright.base.errors import After, KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.look import look

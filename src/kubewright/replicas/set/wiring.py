@@ -10,8 +10,7 @@ from typing import Generic
 
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import BY_UID, INVALID, S, selecting

@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Change, Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.runtime.references.reference import Absent, Answer, Cause, Found, Reference
 from kubewright.wire.gvk import Key, Resource, split_api_version
 

@@ -30,12 +30,10 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.kube.discovery import discover
+from kubewright.kube.discovery import discover, metadata_client
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.feed import Feed
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
-from kubewright.kube.metadata import metadata_client
+from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.scope import Scope
 from kubewright.runtime.references.definitions import Definitions
 from kubewright.runtime.references.kinds import GroupKind, Owner, ReferencedKind, Same

@@ -25,10 +25,9 @@ import structlog
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, KubewrightError, OnChange, single
-from kubewright.kube.answers import failure
 from kubewright.kube.client import Client
-from kubewright.kube.errors import TimedOut, TransportError
-from kubewright.kube.informers import Informers
+from kubewright.kube.errors import TimedOut, TransportError, failure
+from kubewright.kube.informer import Informers
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Health, NotConnected, Session

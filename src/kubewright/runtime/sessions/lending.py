@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from kubewright.api.kinds import Kind
 from kubewright.kube.errors import TimedOut
-from kubewright.kube.fence import Entitled, FencedTransport
+from kubewright.kube.transport import Entitled, FencedTransport
 from kubewright.runtime.sessions.connection import Indexes
 from kubewright.runtime.sessions.listeners import Listener, Listeners
 from kubewright.runtime.sessions.session import Health, NotConnected, Session

@@ -4,7 +4,7 @@ Theory.      A context says which clusters there are, and by which credentials t
              ``drop``), as often as it likes: the same credentials again change nothing, others make a new
              session in the place of the old one. Connecting happens in the background, ``limits.CONNECTS``
              clusters at one time. Where credentials come from, and how they become a client, is not known
-             here: ``reach`` is passed in, and with it whether that client may write (``kube.fence``).
+             here: ``reach`` is passed in, and with it whether that client may write (``kube.transport``).
 Invariants.  ``run`` owns every task; when it ends, no session, task or connection is left. A cluster has
              one session at most: the old one is announced as lost before the new one as gained.
              Caches have the kinds that were asked for by ``cache``, and nothing else.

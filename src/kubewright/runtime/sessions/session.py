@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import KubewrightError, OnChange, Retry
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informer, Informers
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")

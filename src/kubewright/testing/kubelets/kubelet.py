@@ -26,7 +26,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.processes.supervisor import Supervisor
 from kubewright.testing.kubelets.hosts import address_of, hosts_of, knowing, rewrite
 from kubewright.testing.kubelets.programs import Ground, outcome_of, program_of, sequence_of

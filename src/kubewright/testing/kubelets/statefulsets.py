@@ -20,7 +20,7 @@ from kubewright.api.controlplane.names import COMPONENT_LABEL
 from kubewright.api.core import POD
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, WORKLOAD
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.testing.kubelets.kubelet import POD_JSON, until_one
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key

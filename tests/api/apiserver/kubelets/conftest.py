@@ -18,7 +18,7 @@ from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.http.pki import TO_KUBELETS
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
-from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import InProcess
 from kubewright.testing import keys
 from kubewright.testing.api import Api
 from kubewright.testing.kubectl import Kubectl, find_kubectl

@@ -54,7 +54,7 @@ from kubewright.controlplanes.hosting.pods.kinds import (
 from kubewright.controlplanes.hosting.pods.restoring import Replacer
 from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.kube.informer import Change as Changed
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key
 

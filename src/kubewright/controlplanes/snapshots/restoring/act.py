@@ -30,8 +30,8 @@ from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed, MayBeGone
-from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.kube.patches import onto
+from kubewright.kube.transport import NOT_SURE, Entitled
 from kubewright.wire.gvk import Key
 
 DEADLINE_SECONDS = 1800.0

@@ -31,7 +31,7 @@ from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
-from kubewright.kube.fence import Entitled
+from kubewright.kube.transport import Entitled
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""

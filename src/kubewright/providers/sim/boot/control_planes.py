@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 
 
 def hosted_already(address: str) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kubewright.base.errors import KubewrightError, single
 from kubewright.kube.client import Client
 from kubewright.kube.config import connect
-from kubewright.kube.informers import Informers
+from kubewright.kube.informer import Informers
 from kubewright.providers.sim.boot.tls_bootstrap import KubeletCredentials, access
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmObserver
