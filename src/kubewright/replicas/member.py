@@ -1,4 +1,21 @@
-""" """
+"""A member: what sets and deployments know about one child of theirs, and how it got its name. Pure.
+
+Facts.       Most of what happens to a child (an address, a heartbeat, a description) means nothing to its
+             set. The facts here are those that every API has; a policy adds its own by inheritance.
+Names.       Each member of a set has a number, from which the end of its name is computed, and carries it in
+             an annotation. The next member gets the number after the
+             highest that the set ever had: among the members in the cache, those that this process has
+             seen before, and the number in the set's annotation. So two controllers that see the same
+             choose the same names, and the server answers ``AlreadyExists`` to the second; an older cache
+             shows no higher number, and leads to names that exist. The highest number is written on the
+             set before the member that carries it is deleted or disowned (``set.decide``), so no name is
+             used twice, and what a machine's VM left behind is not mistaken for a later machine's
+             (docs/decisions/0005 and 0015).
+Invariants.  Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
+             modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
+             ``SPACE`` members of a set have different names.
+Called by    every decision about replicas; ``members`` reads each version of a child once.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping

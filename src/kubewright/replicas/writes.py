@@ -1,4 +1,24 @@
-""" """
+"""Many writes of one kind at once, within bounds; and writes whose effect is not known yet (*doubts*).
+
+Many.        An effect returns None, or the error that it ended with. ``slow_start`` doubles its batches from
+             one while all is well and ends with the first batch that had an error: five hundred machines
+             that a quota forbids cost one refused request, not five hundred.
+Doubts.      Every creation, and every patch of a deployment or of its sets, is in doubt from before it is
+             sent, so that a deadline or our own cancellation leaves the doubt too. Once it is answered the
+             cache shows it, and the doubt is resolved at no cost.
+             A creation without an answer may still happen. A member that was asked for keeps its name, and is
+             asked for again by that name before any other; it counts for its deployment as if it existed
+             (``Creations``). A set that was asked for is asked for once more, by the same name and with no
+             members: now it exists, or the answer says that it did already.
+             Sizes of several sets go together, so a decision on a view that is known to be old can
+             break a bound. After a write that met a ``Conflict``, or that was not answered, the cache may be
+             behind the server; until it has caught up, the deployment waits (``Doubts``).
+Invariants.  No effect outlives the call; a cancelled call cancels its effects. At most one doubt for a
+             deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no request of ours is on its way
+             any more, whatever became of it.
+Called by    ``set`` and ``deployment``: before each look, before and after each write. ``members`` keeps the
+             ``Creations``, so that sets and deployments share them.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

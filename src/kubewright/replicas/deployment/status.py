@@ -1,4 +1,20 @@
-""" """
+"""What a deployment's status says in every API, from what was seen and how the pass went. Pure.
+
+Counts.      Replica counts come from the members, not from the sets' status. A policy builds its status from
+             ``counted`` and ``conditions``, and adds its own fields.
+Progressing  Each rollout is reported from its beginning, and its completion once. Which rollout the written
+             condition is about follows from its message, which names a set: if that is not the current set,
+             it is about an earlier rollout, and the present one begins with this report. Its
+             creationTimestamp and revisions say whether the set was created for this rollout or found. So a
+             later report replaces one that came too early, or was lost with its process, and no order of
+             edits hides a rollout. "Complete" stays until the next rollout: neither a new size nor an
+             unhealthy member begins one (cluster-autoscaler removes machines only while the condition has
+             that reason). Progress is what exceeds every earlier report of the same rollout: members that
+             fail and are replaced are no progress, and do not postpone the deadline. Reasons and nouns are
+             the policy's.
+Invariants.  What has not changed gives an equal status, so nothing is written.
+Called by    ``wiring``; ``status`` of each policy.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,25 @@
-""" """
+"""Perform a set's plan: every write of a pass, but for the status, and the events about it.
+
+Theory.      Each write names the uid of what was seen, and the version where the decision rests on
+             what was read: a list that is replaced as a whole, a member that was chosen for
+             deletion in that state (Failed, not ready, ours) and may have changed. Of several writes onto the
+             set each names the version that the one before has made. An object that has changed or gone
+             meanwhile is not reported as a failure, but the key is retried with backoff: the cache is behind,
+             and only time helps. If it is the set itself, the pass ends: nothing is created for a set that is
+             gone.
+Creations.   A name is in doubt from before its creation is sent until the doubt is resolved. An answer that
+             proves that nothing happened resolves it, unless an earlier attempt left it; and so does
+             the member itself, once the cache shows it. Everything else (a broken connection, a
+             deadline, a server error, our own cancellation) leaves the doubt, and the next pass asks
+             again with the same name, before it creates anything else. What a policy creates before
+             the member is discarded when the member was refused and cannot exist.
+Events.      When a pass creates or deletes more members than ``Words.one_by_one``, one event gives their
+             number; otherwise each member gets an event.
+Invariants.  One member's failure does not stop the others, but for creations (``writes.slow_start``). At most
+             one member exists per name; the answer ``AlreadyExists`` is looked into, since another owner may
+             have the name, and then the set takes another one.
+Called by    ``wiring``.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
