@@ -19,7 +19,7 @@ from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import ClusterStatus, MachineStatus
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.delays import WORDS_SECONDS
-from kubewright.replicas.reports import STATUS_SECONDS, Pace
+from kubewright.replicas.pace import STATUS_SECONDS, Pace
 
 
 def machine_underway(before: MachineStatus, status: MachineStatus) -> bool:

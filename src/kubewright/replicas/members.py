@@ -25,7 +25,7 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
-from kubewright.replicas.reports import FEW_MEMBERS
+from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.replicas.writes import Creations
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key

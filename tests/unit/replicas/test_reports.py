@@ -18,7 +18,8 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
-from kubewright.replicas.reports import STATUS_SECONDS, UNPACED, Pace, Reports
+from kubewright.replicas.pace import STATUS_SECONDS, UNPACED, Pace
+from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.policy import Failure, with_failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result

@@ -14,7 +14,7 @@ from kubewright.api.cluster.conditions import ERROR
 from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlaneStatus
 from kubewright.base.delays import WORDS_SECONDS
-from kubewright.replicas.reports import Pace
+from kubewright.replicas.pace import Pace
 
 _WHILE_THEY_HOLD = {
     PlaneCondition.COMPONENT_CONFLICT,

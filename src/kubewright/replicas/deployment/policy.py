@@ -20,7 +20,7 @@ from kubewright.api.meta import ObjectMeta, integer
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import D, S
-from kubewright.replicas.reports import UNPACED, Pace
+from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import Revision, oldest, read_history
