@@ -9,7 +9,6 @@ Map          objects.py   the fields that sets have in every API; selectors, own
              member.py    what is known of one member; the names of new ones, from their number
              members.py   the index of members: the facts about each, by owner
              writes.py    many requests at once, within bounds; writes without an answer
-             reports.py   statuses, not too often, and events about problems; pace.py: how soon
              set/         the controller of sets
              deployment/  the controller of deployments
 Invariants.  A member is never created twice, and a name never given twice. No decision works on a view

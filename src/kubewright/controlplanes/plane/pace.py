@@ -7,14 +7,14 @@ Theory.      A control plane comes up in a dozen steps, and repeats what its com
              its components read; an error; and each condition that exists only while it is True.
 Invariants.  Whatever lasts is written.
 Source       decision 0006 (report what lasts); ``clusters.paces`` says the same of Clusters.
-Called by    ``act``; ``replicas.reports`` carries it out.
+Called by    ``act``; ``runtime.reports`` carries it out.
 """
 
 from kubewright.api.cluster.conditions import ERROR
 from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlaneStatus
 from kubewright.base.delays import WORDS_SECONDS
-from kubewright.replicas.pace import Pace
+from kubewright.runtime.pace import Pace
 
 _WHILE_THEY_HOLD = {
     PlaneCondition.COMPONENT_CONFLICT,

@@ -20,10 +20,10 @@ from kubewright.api.meta import ObjectMeta, integer
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import D, S
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import Revision, oldest, read_history
+from kubewright.runtime.pace import UNPACED, Pace
 
 if TYPE_CHECKING:
     from kubewright.replicas.deployment.seen import Outcome, Seen, Step

@@ -31,7 +31,6 @@ from kubewright.replicas.objects import (
     namespace_if_uncontrolled,
     selecting,
 )
-from kubewright.replicas.reports import Reports
 from kubewright.replicas.writes import Doubts, Refused
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
@@ -39,6 +38,7 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import is_refusal
 from kubewright.wire.gvk import Key
@@ -144,7 +144,7 @@ class Deployments(Generic[D, S, M]):
         self._report_problem(seen)
         status = self.policy.status(seen, outcome)
         written, again = await self._reports.write(
-            seen.written, seen.written.status, status, urgent=outcome.failed
+            seen.written.metadata, seen.written.status, status, urgent=outcome.failed
         )
         result = again.sooner(Result.later(next_look(seen)))
         if written:

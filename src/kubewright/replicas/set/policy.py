@@ -21,9 +21,9 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE, S
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.replicas.set.seen import Seen, Step, Wait
 from kubewright.rollout.model import Rank
+from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
