@@ -23,9 +23,9 @@ from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.base.clock import rfc3339
-from kubewright.controlplanes.certificates.rotation import digest_of
 from kubewright.controlplanes.family import KINDS
 from kubewright.pki.keys import pems
+from kubewright.pki.rotation import digest_of
 from kubewright.wire.errors import NotFound
 
 STEP_SECONDS, LATE_SECONDS, ANSWER_SECONDS = 0.1, 2.0, 30.0

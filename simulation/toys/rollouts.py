@@ -7,7 +7,7 @@ Source       capi.md §7.9.
 from msgspec import json, structs
 
 from kubewright.base.names import child_name, fnv32a, safe_encode
-from kubewright.machines.deployment.policy import REASONS
+from kubewright.machines.deployment import REASONS
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
 from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted

@@ -26,9 +26,8 @@ from kubewright.bootstrap.generation import completed
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
 from kubewright.bootstrap.steps import WriteData
-from kubewright.pki.clusters import KeyPair
-from kubewright.runtime.credentials.contents import new_pair
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki.clusters import KeyPair, new_pair
+from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, capi, find
 from kubewright.testing.servers import real_api

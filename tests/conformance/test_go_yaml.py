@@ -16,7 +16,7 @@ from tests.unit.wire.test_goyaml import AMBIGUOUS, KEYS, PLAIN, READ, TEXTS
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, InitConfiguration, NodeRegistration
 from kubewright.bootstrap.documents import Api, init_documents
 from kubewright.kube.config import inline_access
-from kubewright.runtime.credentials.contents import with_login
+from kubewright.pki.clusters import kubeconfig
 from kubewright.testing.real_kubernetes import find, judges, kubeadm
 from kubewright.wire import goyaml
 
@@ -99,7 +99,7 @@ def kubernetes(found: object) -> object:
     "name", ["1e3", "0o17", "08", "12e3", "0x1f", "y", "on", "null", "1-1-1", "2001-01-01"]
 )
 def test_a_kubeconfig_of_a_cluster_with_this_name_is_read_by_all(name: str) -> None:
-    text = with_login(name, name, "https://10.0.0.1:6443", b"CA", {"token": name})
+    text = kubeconfig(name, name, "https://10.0.0.1:6443", b"CA", {"token": name})
     (found,) = read(text.decode())
     for library in judges.LIBRARIES:
         assert found[library]["clusters"][0]["name"] == name
@@ -110,7 +110,7 @@ def test_a_kubeconfig_of_a_cluster_with_this_name_is_read_by_all(name: str) -> N
 
 def test_kubectl_reads_a_kubeconfig_of_names_that_look_like_numbers(tmp_path) -> None:
     file = tmp_path / "kubeconfig"
-    file.write_bytes(with_login("1e3", "08", "https://10.0.0.1:6443", b"CA", {"token": "0o17"}))
+    file.write_bytes(kubeconfig("1e3", "08", "https://10.0.0.1:6443", b"CA", {"token": "0o17"}))
     words = ["--kubeconfig", file, "config", "view", "--raw", "-o", "json"]
     done = subprocess.run([find().kubectl, *words], capture_output=True, text=True, timeout=60, check=True)
     found = json.loads(done.stdout)

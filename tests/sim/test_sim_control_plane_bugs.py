@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.certificates import decide as certificates
-from kubewright.controlplanes.certificates import rotation
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.component import decide, look, obstacles, rollout, status
 from kubewright.controlplanes.component.decide import Apply, Plan, Remove, RemoveFinalizer, Replace
 from kubewright.controlplanes.component.seen import Seen
@@ -18,6 +15,9 @@ from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.snapshots.restoring import act as restoring
 from kubewright.controlplanes.snapshots.restoring.decide import Seen as Restore
 from kubewright.controlplanes.snapshots.stores import FolderStore
+from kubewright.pki import keyring as certificates
+from kubewright.pki import rotation
+from kubewright.runtime.credentials.values import Found
 from simulation.controlplanes.rules import Rules
 from simulation.controlplanes.stories import BY_NAME, run
 from simulation.world import Plot
@@ -39,7 +39,7 @@ def make_authorities_anew(patch: Patch) -> None:
 
 def own_everything(patch: Patch) -> None:
     """Whatever is found under a name that is wanted counts as our own."""
-    patch.setattr(Found, "owned_by", lambda _self, _owner: True)
+    patch.setattr(Found, "controlled_by", lambda _self, _owner: True)
 
 
 def sleep_for_good(patch: Patch) -> None:

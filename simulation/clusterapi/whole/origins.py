@@ -20,12 +20,13 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import Clock
-from kubewright.clusters.cluster.kubeconfig import secret
+from kubewright.clusters.cluster.act import kubeconfig_secret
 from kubewright.compose.api_servers import Planes
-from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.boot.control_planes import PlaneRequest
-from kubewright.runtime.credentials.contents import read_authority
+from kubewright.runtime.credentials.contents import read_secret
 from simulation.clusterapi.provider import FOO_PLANE
 from simulation.clusterapi.whole import acts, resources
 from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
@@ -148,8 +149,9 @@ async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     owner = OwnerReference(
         api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )
-    authority = read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
-    body = secret("demo", owner, ApiEndpoint(host=HOST, port=PORT), authority, clock_of(person).now())
+    authority = read_secret(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
+    now, place = clock_of(person).now(), ApiEndpoint(host=HOST, port=PORT)
+    body = kubeconfig_secret("demo", owner, place, authority, now)
     body["metadata"]["namespace"] = NAMESPACE_NAME
     await person.make(SECRET, "demo-kubeconfig", **body)
 

@@ -21,16 +21,14 @@ from msgspec import to_builtins
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import (
-    CLUSTER_NAME_LABEL,
     SECRET_FORMAT_KEY,
-    SECRET_TYPE,
     SECRET_VALUE_KEY,
     SERVICE_CIDR,
     SERVICE_DOMAIN,
 )
 from kubewright.api.cluster.v1beta1 import CLUSTER, ClusterNetwork
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
-from kubewright.api.core import CONFIG_MAP, SECRET, Secret
+from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
@@ -56,8 +54,10 @@ from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import Contested, onto, with_uid
-from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
-from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
+from kubewright.pki.clusters import new_pair
+from kubewright.pki.credentials import Purpose, data_of, secret_name
+from kubewright.runtime.credentials.contents import in_thread_if_slow
+from kubewright.runtime.credentials.values import secret_of
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, is_refusal
@@ -161,16 +161,9 @@ class Actor:
             name=cluster.name,
             uid=cluster.uid,
         )
-        secret = Secret(
-            metadata=ObjectMeta(
-                name=secret_name(cluster.name, purpose),
-                namespace=cluster.namespace,
-                labels={CLUSTER_NAME_LABEL: cluster.name},
-                owner_references=(owner(seen), by_cluster),  # it stays when the first machine goes
-            ),
-            type=SECRET_TYPE,
-            data=data_of(pair.certificate, pair.key),
-        )
+        owners = (owner(seen), by_cluster)  # it stays when the first machine goes
+        name, data = secret_name(cluster.name, purpose), data_of(pair.certificate, pair.key)
+        secret = secret_of(name, cluster.namespace, cluster.name, owners, data)
         try:
             self._looker.made(await self._client.create(SECRET, secret))
         except AlreadyExists:
@@ -186,12 +179,9 @@ class Actor:
         """
         assert seen.cluster is not None
         meta = seen.config.metadata
-        labels = {CLUSTER_NAME_LABEL: seen.cluster.metadata.name}
         data = {SECRET_VALUE_KEY: step.text.encode(), SECRET_FORMAT_KEY: step.format.encode()}
-        metadata = ObjectMeta(
-            name=meta.name, namespace=meta.namespace, labels=labels, owner_references=(owner(seen),)
-        )
-        secret = Secret(metadata=metadata, type=SECRET_TYPE, data=data)
+        cluster = seen.cluster.metadata.name
+        secret = secret_of(meta.name, meta.namespace, cluster, (owner(seen),), data)
         if (there := seen.secret) is None:
             try:
                 self._looker.read_data(config_key(seen), await self._client.create(SECRET, secret))
@@ -201,7 +191,7 @@ class Actor:
                     raise _Taken(told) from None
         if there is not None:
             plain = SECRET.to_plain(secret)
-            body = {"metadata": {"labels": labels}, "data": plain["data"]}
+            body = {"metadata": {"labels": plain["metadata"]["labels"]}, "data": plain["data"]}
             answer = await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
             self._looker.read_data(config_key(seen), answer)
         log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)

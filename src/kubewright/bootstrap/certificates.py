@@ -1,12 +1,12 @@
 """Which certificates a machine needs, at which paths, and whether those of its cluster are there and good.
 
 Theory.      A cluster's certificates are Secrets ``<cluster>-<purpose>`` with ``tls.crt`` and ``tls.key``. A
-             machine of the control plane gets them as files; a worker needs the authority only, and only
-             to know its hash. Those of an etcd elsewhere must be there; they are never made.
-Invariants.  Pure. A Secret that is there is never replaced. Which Secret is wrong is said,
-             and how; what is in it is not.
-Source       capi.md §9.3.
-Called by    ``decide``, ``generation``, ``look``. ``runtime.credentials.contents`` makes new ones.
+             machine of the control plane gets them as files; a worker needs the authority only, and only to
+             know its hash. Those of an etcd elsewhere must be there; they are never made.
+Invariants.  Pure. A Secret that is there is never replaced. Which Secret is wrong is said, and how; what is
+             in it is not.
+Called by    ``decide``, ``generation``, ``look``. What is wrong with a pair ``pki.credentials`` says;
+             ``pki.clusters`` makes new ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, File
-from kubewright.pki.clusters import problem_of, public_key_hashes
+from kubewright.pki.credentials import NO_KEY, Purpose, problem_of, secret_name
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.values import Purpose, secret_name
 
 DEFAULT_FOLDER = "/etc/kubernetes/pki"
 
@@ -76,7 +76,7 @@ def problems(wanted: Iterable[Certificate], pairs: Pairs, cluster: str, now: dat
             continue
         problem = problem_of(pair, now, signs=each.purpose in AUTHORITIES and not each.external)
         if not problem and each.key_path and not pair.key:
-            problem = "has no tls.key"
+            problem = NO_KEY
         if problem:
             found.append(f"Secret {secret_name(cluster, each.purpose)} {problem}")
     return found

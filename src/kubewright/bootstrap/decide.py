@@ -43,7 +43,7 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
-from kubewright.runtime.credentials.values import secret_name
+from kubewright.pki.credentials import secret_name
 
 Decider = Callable[[Seen], Plan | None]
 

@@ -14,7 +14,6 @@ Source       the phases bootstrap-token and upload-config of ``kubeadm init``: n
 Called by    ``token_calls``.
 """
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.documents import api_of
 from kubewright.kube.client import Client
+from kubewright.pki.clusters import kubeconfig_without_user
 from kubewright.wire import goyaml
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key, Resource
@@ -139,18 +139,7 @@ def kubelet(joining: Joining) -> dict[str, Any]:
 
 def kubeconfig(joining: Joining) -> str:
     """The kubeconfig without a user in ``cluster-info``. Equal arguments give equal texts."""
-    authority = b64encode(joining.authority).decode()
-    cluster = {"server": f"https://{joining.server}", "certificate-authority-data": authority}
-    found: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "", "cluster": cluster}],
-        "contexts": None,
-        "current-context": "",
-        "preferences": {},
-        "users": None,
-    }
-    return _text(found)
+    return kubeconfig_without_user(f"https://{joining.server}", joining.authority)
 
 
 async def ensure(client: Client, joining: Joining) -> None:

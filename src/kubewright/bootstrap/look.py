@@ -31,8 +31,9 @@ from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.bootstrap.tokens import new_token, token_in_data
 from kubewright.bootstrap.userdata import Role
 from kubewright.kube.informer import Informers
+from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.values import Purpose, pair_of, secret_name
+from kubewright.runtime.credentials.values import pair_of
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, split_api_version
 

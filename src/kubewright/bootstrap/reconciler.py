@@ -27,8 +27,8 @@ from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
+from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.runtime.mapping import in_order
 from kubewright.runtime.pace import Pace
 from kubewright.runtime.passes import planned

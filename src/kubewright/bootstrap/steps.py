@@ -11,7 +11,7 @@ from kubewright.api.bootstrap.v1beta1 import KubeadmConfigSpec
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base import plan
 from kubewright.bootstrap.tokens import Token
-from kubewright.runtime.credentials.values import Purpose
+from kubewright.pki.credentials import Purpose
 
 
 @dataclass(frozen=True, slots=True)

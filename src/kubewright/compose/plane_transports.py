@@ -24,8 +24,7 @@ from kubewright.kube.access import Access, Token, impersonation
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.transport import InProcess, Transport
 from kubewright.pki.certificates import Identity
-from kubewright.pki.clusters import public_key_hashes
-from kubewright.pki.facts import is_trusted
+from kubewright.pki.facts import is_trusted, public_key_hashes
 from kubewright.pki.keys import pems
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import Request, Response

@@ -27,7 +27,7 @@ from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.routing import RoutedDriver
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of

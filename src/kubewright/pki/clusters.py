@@ -1,39 +1,55 @@
-"""The authorities and key pairs of a workload cluster, as kubeadm and Cluster API know them.
+"""Makes the authorities, key pairs, certificates and kubeconfigs of a cluster, in the forms of kubeadm.
 
 Theory.      A cluster has an authority for its API server, one for etcd, one for the front proxy, and a pair
              of keys by which service account tokens are signed. Each is a certificate (for the pair: the
-             public key) and a private key, PEM. A machine that joins trusts the cluster by the hash of
-             the public key of its authority.
-Invariants.  A private key is in no ``repr`` and no message. ``now`` is an argument.
-Source       capi.md §9.3, §9.4. Upstream's serial number is 0, which our library refuses: ours is random.
-Called by    ``bootstrap`` (makes and checks them), and what makes kubeconfigs of clusters.
+             public key) and a private key, PEM. A machine that joins trusts the cluster by the hash of the
+             public key of its authority. What is to be made ``keyring`` decides; every kubeconfig of this
+             program is written here.
+Invariants.  Only keys and serial numbers are random, all else follows from the arguments. A private key is in
+             no ``repr`` and no message. Upstream's serial number is 0, which our library refuses: ours is
+             random.
+Called by    what writes Secrets of clusters (``bootstrap``, ``clusters``, ``controlplanes``), and the
+             embedded server for its own kubeconfig.
 """
 
-import re
+from base64 import b64encode
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from hashlib import sha256
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from kubewright.base.clock import rfc3339
-from kubewright.pki.facts import Facts, facts_of
+from kubewright.pki.certificates import Identity, new_leaf
+from kubewright.pki.credentials import (
+    KUBECONFIG_KEY,
+    Authority,
+    Kubeconfig,
+    Leaf,
+    Purpose,
+    Signer,
+    TokenKeys,
+    Wanted,
+    canonical,
+    data_of,
+)
+from kubewright.pki.credentials import (
+    LIFETIME as YEAR,
+)
 from kubewright.pki.keys import (
     Algorithm,
     KeyPair,
     certificate_builder,
     new_key,
     openssl_pem,
-    public_key_of,
-    read_certificates,
-    read_private_key,
-    value_errors,
+    pems,
 )
+from kubewright.wire import goyaml
+from kubewright.wire.http import User
 
 COMMON_NAME = "kubernetes"
 LIFETIME = timedelta(days=3650)
-_CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----")
 
 
 def new_cluster_authority(
@@ -60,70 +76,114 @@ def new_service_account_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
     return KeyPair(key.public_key().public_bytes(serialization.Encoding.PEM, form), openssl_pem(key))
 
 
-def public_key_hashes(pem: bytes) -> tuple[str, ...]:
-    """``sha256:<hex>`` of the public key of each certificate, as ``kubeadm join`` compares them.
+def new_pair(
+    purpose: Purpose, now: datetime, algorithm: Algorithm, common_name: str = COMMON_NAME
+) -> KeyPair:
+    """A new pair for a purpose; ``common_name`` is that of an authority."""
+    if purpose is Purpose.SERVICE_ACCOUNT:
+        return new_service_account_keys(algorithm)
+    return new_cluster_authority(now, algorithm, common_name)
+
+
+def contents_of(
+    wanted: Wanted, pairs: Mapping[str, KeyPair], now: datetime, algorithm: Algorithm = Algorithm.EC
+) -> dict[str, bytes]:
+    """The entries of the Secret of what is wanted, with new keys.
+
+    Args:
+        wanted: what to make.
+        pairs: those of the authorities, by the names of their Secrets.
+        now: the present.
+        algorithm: of authorities and keys for tokens; what they sign has keys on P-256.
 
     Raises:
-        ValueError: there is no certificate, or one that cannot be read.
+        InvalidInput: a certificate cannot carry the names that it should.
+        ValueError: the authority cannot sign.
     """
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    keys = [public_key_of(each) for each in read_certificates(pem)]
-    digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
-    return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
+    match wanted:
+        case Authority(common_name=name):
+            pair = new_cluster_authority(now, algorithm, name)
+            return data_of(pair.certificate, pair.key)
+        case TokenKeys():
+            pair = new_service_account_keys(algorithm)
+            return data_of(pair.certificate, pair.key)
+        case Signer(authority=name):
+            return data_of(pems(pairs[name].certificate)[0], pairs[name].key)
+        case Leaf() as leaf:
+            names = sorted(canonical(leaf.names))
+            signer = _identity(pairs[leaf.authority])
+            made = new_leaf(signer, leaf.subject, now, YEAR, names=names, client=leaf.client)
+            return data_of(made.certificate, made.key)
+        case Kubeconfig():
+            signer = _identity(pairs[wanted.authority])
+            made = new_leaf(signer, wanted.user, now, wanted.lifetime)
+            login = by_certificate(made)
+            text = kubeconfig(wanted.cluster, wanted.entry, wanted.server, signer.certificate, login)
+            return {KUBECONFIG_KEY: text}
 
 
-def problem_of(pair: KeyPair, now: datetime | None = None, *, signs: bool = False) -> str:
-    """Why a pair is of no use, as the end of a sentence about it; empty if it is good.
+def _identity(pair: KeyPair) -> Identity:
+    return Identity(pair.certificate, pair.key)
 
-    ``now``    None: what will change with time alone does not count
-    ``signs``  it is an authority, which signs other certificates
+
+def kubeconfig(
+    cluster: str, user: str, server: str, authority: bytes, login: Mapping[str, Any], *, context: str = ""
+) -> bytes:
+    """The text of a kubeconfig with one context.
+
+    Args:
+        cluster: the name of the cluster's entry.
+        user: the name of the user's entry.
+        server: URL of the API server.
+        authority: the certificates to trust (PEM).
+        login: the fields of the user.
+        context: the name of the context, if it is not made from both names.
     """
-    try:
-        public = _public_key(pair.certificate)
-        facts = facts_of(pair.certificate) if _CERTIFICATE.search(pair.certificate) else None
-    except ValueError:
-        return "has a tls.crt that is neither a certificate nor a public key in PEM"
-    if signs and facts is None:
-        return "has no certificate in its tls.crt"
-    if told := _by_facts(facts, now, signs=signs) if facts is not None else "":
-        return told
-    if not pair.key:
-        return ""
-    try:
-        key = read_private_key(pair.key)
-    except ValueError:
-        return "has a tls.key that is no private key in PEM, of RSA or an elliptic curve"
-    return "" if key.public_key() == public else "has a tls.key that does not belong to its tls.crt"
+    context = context or f"{user}@{cluster}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": reached(server, authority)}],
+        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
+        "current-context": context,
+        "preferences": {},
+        "users": [{"name": user, "user": dict(login)}],
+    }
+    return goyaml.dumped(document).encode()
 
 
-def _by_facts(facts: Facts, now: datetime | None, *, signs: bool) -> str:
-    if signs and facts.no_authority:
-        return facts.no_authority
-    return out_of_date(facts.not_before, facts.not_after, now) if now is not None else ""
+def kubeconfig_without_user(server: str, authority: bytes) -> str:
+    """The text of the kubeconfig in ``cluster-info``. Equal arguments give equal texts: tokens sign it."""
+    document: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "", "cluster": reached(server, authority)}],
+        "contexts": None,
+        "current-context": "",
+        "preferences": {},
+        "users": None,
+    }
+    return goyaml.dumped(document, in_order=True)
 
 
-def out_of_date(not_before: datetime, not_after: datetime, now: datetime) -> str:
-    """Why a certificate with this validity is not valid, as the end of a sentence; empty if it is."""
-    if not_after <= now:
-        return f"has a certificate that expired on {rfc3339(not_after)}"
-    if now < not_before:
-        return f"has a certificate that is valid only from {rfc3339(not_before)}"
-    return ""
+def reached(server: str, authority: bytes) -> dict[str, str]:
+    """The fields of a cluster: where its API server is, and what to trust."""
+    return {"server": server, "certificate-authority-data": _inline(authority)}
 
 
-def expires(certificate: bytes) -> datetime | None:
-    """Until when a certificate is valid; None for what is none."""
-    try:
-        return read_certificates(certificate)[0].not_valid_after_utc
-    except ValueError:
-        return None
+def by_certificate(identity: Identity) -> dict[str, str]:
+    """The fields of a user with a client certificate."""
+    certificate, key = _inline(identity.certificate), _inline(identity.key)
+    return {"client-certificate-data": certificate, "client-key-data": key}
 
 
-def _public_key(pem: bytes) -> object:
-    if _CERTIFICATE.search(pem):
-        return public_key_of(read_certificates(pem)[0])
-    with value_errors():
-        return serialization.load_pem_public_key(pem)
+def by_token(token: str, user: User) -> dict[str, Any]:
+    """The fields of the bearer of a token who impersonates this user."""
+    return {"token": token, "as": user.name, "as-groups": list(user.groups)}
+
+
+def _inline(pem: bytes) -> str:
+    return b64encode(pem).decode()
 
 
 def _usage() -> x509.KeyUsage:

@@ -9,10 +9,12 @@ Called by    ``certificates``, and what decides whether a certificate is made an
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -87,6 +89,18 @@ def _no_authority(certificate: x509.Certificate) -> str:
     if usage is not None and not usage.key_cert_sign:
         return "has a certificate that may sign no others: its key usage lacks certSign"
     return ""
+
+
+def public_key_hashes(pem: bytes) -> tuple[str, ...]:
+    """``sha256:<hex>`` of the public key of each certificate, as ``kubeadm join`` compares them.
+
+    Raises:
+        ValueError: there is no certificate, or one that cannot be read.
+    """
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    keys = [public_key_of(each) for each in read_certificates(pem)]
+    digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
+    return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
 
 
 def is_signed_by(certificate: bytes, authority: bytes) -> bool:

@@ -11,7 +11,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.tokens import expiration
-from kubewright.pki.clusters import public_key_hashes
+from kubewright.pki.facts import public_key_hashes
 from kubewright.testing import permissions
 from kubewright.testing.faults import Answer, Delay
 from kubewright.wire.gvk import Key

@@ -11,8 +11,7 @@ from kubewright.kube.transport import Transport
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_server
 from kubewright.pki.clusters import LIFETIME, new_cluster_authority
-from kubewright.pki.keys import Algorithm
-from kubewright.runtime.credentials.values import Authority
+from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.testing.fault_server import fault_server
 from kubewright.testing.faults import Script
 from kubewright.wire.gvk import Key
@@ -22,15 +21,15 @@ CLOCK = SystemClock()
 DEMO = Key("default", "demo")
 
 
-def authority() -> Authority:
+def authority() -> KeyPair:
     pair = new_cluster_authority(CLOCK.now(), Algorithm.EC)
-    return Authority(pair.certificate, pair.key)
+    return KeyPair(pair.certificate, pair.key)
 
 
 OURS, OTHER = authority(), authority()
 
 
-async def asked(url: str, held: Authority) -> str:
+async def asked(url: str, held: KeyPair) -> str:
     """The answer to one question."""
     verifier, heard = Verifier(CLOCK), asyncio.Event()
     verifier.answered = lambda cluster: heard.set()
@@ -55,10 +54,10 @@ async def asked(url: str, held: Authority) -> str:
             OURS, 503, "its API server cannot be asked: it answers 503", id="something stands before it"
         ),
         pytest.param(OTHER, 200, NOT_TRUSTED, id="it shows a certificate of another authority"),
-        pytest.param(Authority(b"x", b"y"), 200, "no certificate can be signed with it", id="it is none"),
+        pytest.param(KeyPair(b"x", b"y"), 200, "no certificate can be signed with it", id="it is none"),
     ],
 )
-async def test_it_is_told_whether_the_api_server_verifies(held: Authority, status: int, told: str) -> None:
+async def test_it_is_told_whether_the_api_server_verifies(held: KeyPair, status: int, told: str) -> None:
     identity = new_server(Identity(OURS.certificate, OURS.key), ["127.0.0.1"], CLOCK.now(), LIFETIME)
     context = tls.server()
     identity.load_into(context)

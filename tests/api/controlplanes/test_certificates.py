@@ -14,18 +14,19 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.apiserver.server import ApiServer
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import Plan, decide, secrets_of
-from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.look import Reader, read_secret
+from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.certificates.sets import Naming, wanted_by
-from kubewright.controlplanes.certificates.wanted import Wanted
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess, Transport
 from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.credentials import Wanted, secrets_of
 from kubewright.pki.facts import is_signed_by
+from kubewright.pki.keyring import Plan, decide
 from kubewright.pki.keys import Algorithm, read_private_key
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import Found, controlled
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import Conflict
@@ -80,11 +81,11 @@ class Plane:
         """One pass: the Secrets that are written anew, and the plan for what is there then."""
         asked = self.wanted if wanted is None else wanted
         before = await self.found(secrets_of(asked))
-        plan = decide(asked, before, OWNER, self.now)
+        plan = decide(asked, before, controlled(before, OWNER), self.now)
         await self.maker.perform(DESTINATION, plan.steps, before, self.now)
         after = await self.found(secrets_of(asked))
         written = {name for name, each in after.items() if each.contents != _contents(before.get(name))}
-        return written, decide(asked, after, OWNER, self.now)
+        return written, decide(asked, after, controlled(after, OWNER), self.now)
 
 
 def _contents(found: Found | None) -> object:
@@ -192,7 +193,7 @@ async def test_another_endpoint_changes_the_servers_names_and_all_kubeconfigs(pl
 
 async def test_what_another_writer_makes_first_stays_and_nothing_is_signed_with_ours(plane: Plane) -> None:
     """Two writers decide on the same view: the second one finds each Secret made."""
-    plan = decide(plane.wanted, {}, OWNER, plane.now)
+    plan = decide(plane.wanted, {}, controlled({}, OWNER), plane.now)
     await plane.maker.perform(DESTINATION, plan.steps, {}, plane.now)
     before = await plane.found(ROOTS | LEAVES | KUBECONFIGS)
     await plane.maker.perform(DESTINATION, plan.steps, {}, plane.now)
@@ -201,7 +202,7 @@ async def test_what_another_writer_makes_first_stays_and_nothing_is_signed_with_
 
 
 async def test_what_another_writers_authority_signs_is_not_signed_with_ours(plane: Plane) -> None:
-    plan = decide(plane.wanted, {}, OWNER, plane.now)
+    plan = decide(plane.wanted, {}, controlled({}, OWNER), plane.now)
     pair = new_cluster_authority(plane.now, Algorithm.EC)
     theirs = Secret(
         metadata=ObjectMeta(name="demo-ca", namespace="default"),
@@ -243,7 +244,7 @@ async def test_a_secret_that_changed_since_it_was_read_is_not_written_over(plane
     await plane.keep()
     plane.now += 300 * DAY
     before = await plane.found(secrets_of(plane.wanted))
-    plan = decide(plane.wanted, before, OWNER, plane.now)
+    plan = decide(plane.wanted, before, controlled(before, OWNER), plane.now)
     mine = {"data": {"tls.crt": "bWluZQ=="}}
     for name in LEAVES:
         await plane.client.patch(SECRET, Key("default", name), mine)

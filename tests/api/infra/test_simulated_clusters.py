@@ -11,7 +11,8 @@ from tests.api.infra.management import management_cluster
 from kubewright.api.core import NODE, SECRET
 from kubewright.compose.api_servers import Planes
 from kubewright.kube.informer import Informers
-from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.driver import HostingDriver
 from kubewright.providers.sim.settings import KubeletSettings

@@ -35,7 +35,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets

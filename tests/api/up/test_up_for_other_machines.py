@@ -16,8 +16,7 @@ from kubewright.compose.options import Options, ServerConfig
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
 from kubewright.kube.config import connect
-from kubewright.pki.clusters import public_key_hashes
-from kubewright.pki.facts import facts_of, is_signed_by
+from kubewright.pki.facts import facts_of, is_signed_by, public_key_hashes
 from kubewright.providers.sim.boot.kubeadm import Join, NodeSetup
 from kubewright.providers.sim.boot.tls_bootstrap import NotYet, access, request_credentials
 from kubewright.testing.clocks import LoopClock

@@ -13,17 +13,14 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import Make
-from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.look import read_secret
-from kubewright.controlplanes.certificates.rotation import Transition
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Signer, Wanted
 from kubewright.kube.errors import Deposed
 from kubewright.pki.certificates import Identity
-from kubewright.pki.clusters import problem_of
+from kubewright.pki.credentials import Authority, Kubeconfig, Leaf, Signer, TokenKeys, Wanted, problem_of
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
+from kubewright.pki.keyring import Make, Transition
 from kubewright.pki.keys import Algorithm, pems
-from kubewright.runtime.credentials.values import pair_of
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import Found, pair_of
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
@@ -180,7 +177,7 @@ def kubeconfig(shelf: Shelf, name: str = "demo-kubeconfig") -> dict[str, Any]:
 
 def make(wanted: Wanted, of: Found | None = None, **how: Any) -> Make:
     """A step; ``of``: the Secret that it replaces."""
-    return Make(wanted, "because", of.metadata if of is not None else None, **how)
+    return Make(wanted, "because", of is not None, **how)
 
 
 HAS_CA, OLD_LEAF = now_at(ca()), now_at(leaf(), 102)
@@ -205,7 +202,7 @@ NEW = (
     Scene(
         "keys for tokens, which are no certificate",
         doing(make(KEYS)),
-        (KeyPair,),
+        (TokenKeys,),
         (pair("demo-sa"),),
         then=says(
             lambda on: secret(on, "demo-sa").data["tls.crt"].startswith(b"-----BEGIN PUBLIC KEY"),
@@ -273,7 +270,7 @@ NEW = (
             make(KEYS, copies="old-sa"),
             has=(found("old-ca", CA.certificate, CA.key), found("old-sa", SA.certificate, SA.key)),
         ),
-        (Authority, KeyPair),
+        (Authority, TokenKeys),
         (
             created("demo-ca", **{"tls.crt": CA.certificate, "tls.key": CA.key}),
             created("demo-sa", **{"tls.crt": SA.certificate, "tls.key": SA.key}),
@@ -293,7 +290,7 @@ AGAIN = (
     ),
     Scene(
         "a certificate that has changed since stays as it is",
-        doing(make(LEAF, leaf()), has=(HAS_CA, OLD_LEAF)),
+        doing(make(LEAF, leaf()), has=(HAS_CA, leaf()), others=(OLD_LEAF,)),
         (Leaf,),
         (patched("demo-apiserver", 7, tls_crt=ANY, tls_key=ANY),),
         error=Conflict,

@@ -13,7 +13,7 @@ from kubewright.base.plan import Plan
 from kubewright.clusters.cluster import act, seen
 from kubewright.clusters.external.object import External, look_up
 from kubewright.kube.errors import Silent
-from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
+from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
@@ -49,12 +49,12 @@ def child(kind: Any, name: str, uid: str = "") -> seen.Child:
 
 
 def old_kubeconfig(shelf: Shelf) -> seen.Step:
-    held = read_kubeconfig(SECRET.from_plain(shelf.objects[f"{SECRETS}/c-kubeconfig"]))
-    return seen.WriteKubeconfig(NEW_HOST, read_authority(authority(PAIR)), held)
+    held = read_secret(SECRET.from_plain(shelf.objects[f"{SECRETS}/c-kubeconfig"]))
+    return seen.WriteKubeconfig(NEW_HOST, read_secret(authority(PAIR)), held)
 
 
 def new_kubeconfig(_shelf: Shelf) -> seen.Step:
-    return seen.WriteKubeconfig(ApiEndpoint(host="h", port=6443), read_authority(authority(PAIR)))
+    return seen.WriteKubeconfig(ApiEndpoint(host="h", port=6443), read_secret(authority(PAIR)))
 
 
 def doing(
@@ -114,7 +114,7 @@ def leads_to(host: str) -> Such:
     """The content of a Secret by which the administrator reaches the API server at this host."""
 
     def holds(data: Any) -> bool:
-        made = read_kubeconfig(SECRET.from_plain({"metadata": {"name": "x"}, "data": data}))
+        made = read_secret(SECRET.from_plain({"metadata": {"name": "x"}, "data": data})).kubeconfig
         known = made.server, made.authority, made.not_before is not None and made.not_before <= BEGIN
         return known == (f"https://{host}:6443", PAIR.certificate, True)
 

@@ -22,8 +22,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import Silent
 from kubewright.kube.patches import Contested, Target
 from kubewright.kube.transport import InProcess
-from kubewright.pki.clusters import problem_of
-from kubewright.runtime.credentials.values import Purpose, pair_of
+from kubewright.pki.credentials import Purpose, problem_of
+from kubewright.runtime.credentials.values import pair_of
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session

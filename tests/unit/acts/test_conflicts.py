@@ -48,9 +48,11 @@ from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine import act as mcm_act
 from kubewright.machines.machine import steps as mcm_steps
 from kubewright.machines.machine.look import Notes
+from kubewright.pki.clusters import new_pair
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.credentials.contents import new_pair
-from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import Found
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
@@ -181,8 +183,8 @@ async def kubeconfig() -> tuple[Shelf, Happened]:
     there = Secret(metadata=ObjectMeta(name="m-kubeconfig", namespace="n", uid="s", resource_version="7"))
     shelf.lay(SECRET, there)
     pair = new_pair(Purpose.CA, BEGIN, Algorithm.EC)
-    authority = Authority(pair.certificate, pair.key, "", BEGIN, BEGIN)
-    old = Kubeconfig(there.metadata, "")
+    authority = Found({}, pair, metadata=ObjectMeta(name="m-ca"))
+    old = read_secret(there)
     step = cluster_seen.WriteKubeconfig(ApiEndpoint(host="h", port=6443), authority, old)
     seen = cluster_seen.Seen(Cluster(metadata=META), BEGIN)
     actor = cluster_act.Actor(shelf.client, Nothing())

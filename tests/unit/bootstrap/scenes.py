@@ -31,9 +31,9 @@ from kubewright.bootstrap import certificates
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
 from kubewright.bootstrap.tokens import Token
+from kubewright.pki.clusters import new_pair
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.credentials.contents import new_pair
-from kubewright.runtime.credentials.values import Purpose
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TTL = timedelta(minutes=15)

@@ -49,8 +49,8 @@ from kubewright.bootstrap.steps import (
     WriteData,
 )
 from kubewright.bootstrap.tokens import token_in_data
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.values import Purpose
 
 from .scenes import (
     DATA,

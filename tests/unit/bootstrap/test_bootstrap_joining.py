@@ -34,8 +34,8 @@ from kubewright.bootstrap.joining import (
 from kubewright.bootstrap.seen import BootstrapSettings, Seen
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.values import Purpose
 from kubewright.testing.clocks import BEGIN, LoopClock
 from kubewright.wire.gvk import Key
 

@@ -4,8 +4,8 @@ from msgspec import structs
 
 from kubewright.api.core import SECRET
 from kubewright.bootstrap.seen import DataSeen
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.values import Purpose
 
 from ..looks.of_kubeadm_configs import (
     CA,

@@ -17,9 +17,10 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.bootstrap import certificates, lock, tokens
 from kubewright.bootstrap.certificates import Certificate
 from kubewright.bootstrap.tokens import Token
+from kubewright.pki.clusters import new_pair
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.runtime.credentials.contents import new_pair
-from kubewright.runtime.credentials.values import Purpose, pair_of
+from kubewright.runtime.credentials.values import pair_of
 from kubewright.testing.keys import unusual_authority
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -20,8 +20,8 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import SECRET, Secret
 from kubewright.base import delays
 from kubewright.base.plan import Event
+from kubewright.clusters.cluster.act import kubeconfig_secret
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
-from kubewright.clusters.cluster.kubeconfig import secret
 from kubewright.clusters.cluster.seen import (
     AddFinalizer,
     Child,
@@ -36,9 +36,9 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.clusters.external.object import External
 from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.credentials import Login
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
-from kubewright.runtime.credentials.values import Kubeconfig
+from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.keys import unusual_authority
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -95,7 +95,7 @@ HERE = ApiEndpoint(host="10.0.0.1", port=6443)
 def authority(made=NOON - timedelta(days=1), *, key=True):
     pair = new_cluster_authority(made, Algorithm.EC)
     data = {"tls.crt": pair.certificate, **({"tls.key": pair.key} if key else {})}
-    return read_authority(Secret(data=data))
+    return read_secret(Secret(data=data))
 
 
 CA = authority()
@@ -151,9 +151,9 @@ def test_plan(found, steps):
 
 
 def kept(endpoint=HERE, ca=CA, made=NOON, owner=OWNER):
-    body = secret("demo", seen().owner, endpoint, ca, made)
+    body = kubeconfig_secret("demo", seen().owner, endpoint, ca, made)
     body["metadata"] |= {"ownerReferences": [owner] if owner else [], "uid": "s1", "resourceVersion": "9"}
-    return read_kubeconfig(SECRET.from_plain(body))
+    return read_secret(SECRET.from_plain(body))
 
 
 HALF = timedelta(days=182, hours=12)
@@ -165,7 +165,7 @@ RENEWALS = [
     ("one for another endpoint is made anew", kept(ApiEndpoint(host="b", port=6443)), [WriteKubeconfig]),
     ("one of another authority is made anew", kept(ca=OTHER_CA), [WriteKubeconfig]),
     ("one that cannot be read is made anew",
-     Kubeconfig(kept().metadata), [WriteKubeconfig]),
+     replace(kept(), kubeconfig=Login()), [WriteKubeconfig]),
     ("one that a user brought stays", kept(ApiEndpoint(host="b", port=6443), owner=None), []),
 ]  # fmt: skip
 
@@ -255,7 +255,7 @@ UNUSUAL = {
 @pytest.mark.parametrize(("given", "told"), UNUSUAL.values(), ids=UNUSUAL)
 def test_an_authority_that_signs_nothing_is_refused_with_the_reason(given, told):
     pair = unusual_authority(NOON, **given)
-    held = read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
+    held = read_secret(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
     found = seen(cluster(WITH_ENDPOINT), authority=held)
     assert decide(found).steps == ()
     assert kubeconfig_problem(found).startswith(f"Secret demo-ca has a certificate that {told}")

@@ -7,8 +7,8 @@ import pytest
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Signer
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
+from kubewright.pki.credentials import Authority, Kubeconfig, Leaf, Signer, TokenKeys
 from kubewright.wire.http import User
 
 NAMING = Naming(
@@ -54,7 +54,7 @@ def test_the_api_server_has_two_authorities_keys_for_tokens_and_its_own_certific
     assert list(found.values()) == [
         Authority("demo-ca", "kubernetes"),
         Authority("demo-proxy", "front-proxy-ca"),
-        KeyPair("demo-sa"),
+        TokenKeys("demo-sa"),
         Leaf(
             "demo-apiserver",
             "demo-ca",

@@ -9,16 +9,18 @@ from msgspec import structs
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import Make, decide, secrets_of
-from kubewright.controlplanes.certificates.look import read_secret
-from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.rotation import Transition
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
 from kubewright.pki.certificates import Identity, new_leaf
-from kubewright.pki.clusters import new_cluster_authority, new_service_account_keys
+from kubewright.pki.clusters import (
+    by_certificate,
+    kubeconfig,
+    new_cluster_authority,
+    new_service_account_keys,
+)
+from kubewright.pki.credentials import ADMIN, Authority, Kubeconfig, Leaf, TokenKeys, canonical, secrets_of
+from kubewright.pki.keyring import Make, Transition, decide
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.credentials.contents import render
-from kubewright.runtime.credentials.values import ADMIN
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import controlled
 from kubewright.testing import keys
 from kubewright.testing.clocks import BEGIN as NOW
 from kubewright.testing.keys import unusual_authority
@@ -38,7 +40,7 @@ OWNER = OwnerReference(
 OTHER = OwnerReference(api_version="v1", kind="ConfigMap", name="x", uid="u2", controller=True)
 
 AUTHORITY = Authority("demo-ca", "kubernetes")
-KEYS = KeyPair("demo-sa")
+KEYS = TokenKeys("demo-sa")
 NAMES = frozenset({"localhost", "127.0.0.1", "0:0::1", "Demo.example"})
 LEAF = Leaf("demo-apiserver", "demo-ca", User("kube-apiserver", ()), NAMES, client=False)
 CLIENT = Leaf("demo-kubelet-client", "demo-ca", User("kubelets", ("system:masters",)))
@@ -77,18 +79,21 @@ def access(wanted=ACCESS, by=CA, *, now=NOW, trusts=CA, owner=OWNER, user=ADMIN,
     if odd is not None:
         made = replace(made, certificate=keys.odd(made.certificate, odd))
     return found(
-        wanted.secret, value=render("demo", "demo-admin", server, trusts.certificate, made), owner=owner
+        wanted.secret,
+        value=kubeconfig("demo", "demo-admin", server, trusts.certificate, by_certificate(made)),
+        owner=owner,
     )
 
 
 def plan(wanted, *there, now=NOW):
-    answer = decide(wanted, {each.metadata.name: each for each in there}, OWNER, now)
+    held = {each.metadata.name: each for each in there}
+    answer = decide(wanted, held, controlled(held, OWNER), now)
     assert answer.because, "every plan has a reason"
     return answer
 
 
 def made(answer):
-    return [(each.wanted.secret, each.because, each.replaces is not None) for each in answer.steps]
+    return [(each.wanted.secret, each.because, each.renews) for each in answer.steps]
 
 
 ALL = (AUTHORITY, KEYS, LEAF, CLIENT, ACCESS)
@@ -178,7 +183,7 @@ def test_one_secret_that_is_deleted_is_made_alone(missing):
 def test_a_leaf_of_ours_that_is_outdated_is_made_anew(there, because):
     answer = plan((AUTHORITY, LEAF), ca(), there)
     assert made(answer) == [("demo-apiserver", f"Secret demo-apiserver {because}", True)]
-    assert answer.steps[0].replaces is there.metadata
+    assert answer.steps[0].renews
 
 
 @pytest.mark.parametrize("days", [0, 100, 243])
@@ -422,7 +427,8 @@ def test_an_owner_is_known_after_a_move_and_in_another_version():
         uid="new",
         controller=True,
     )
-    answer = decide((LEAF,), {"demo-ca": ca(), "demo-apiserver": moved}, owner, NOW)
+    held = {"demo-ca": ca(), "demo-apiserver": moved}
+    answer = decide((LEAF,), held, controlled(held, owner), NOW)
     assert [each.wanted for each in answer.steps] == [LEAF]
 
 
@@ -465,7 +471,7 @@ async def test_with_rsa_authorities_and_keys_for_tokens_have_such_keys_and_what_
     read = replace(old, metadata=structs.replace(old.metadata, resource_version="101"))
     proxy = Authority("demo-proxy", "front-proxy-ca")
     steps = (
-        Make(AUTHORITY, "due", read.metadata, transition=Transition.BEGIN),
+        Make(AUTHORITY, "due", renews=True, transition=Transition.BEGIN),
         *(Make(each, "missing") for each in (proxy, KEYS, replace(CLIENT, authority="demo-proxy"))),
     )
     await Maker(shelf.client, Algorithm.RSA).perform(

@@ -18,7 +18,6 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneSpec,
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.users import account, kubeconfigs
 from kubewright.controlplanes.users.account import AccountObjects
@@ -32,6 +31,7 @@ from kubewright.controlplanes.users.seen import (
     Seen,
 )
 from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Found
 from kubewright.wire.http import User
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ def secret(
 ):
     value = kubeconfigs.render("demo", server, ca, who, token() if text is None else text)
     meta = ObjectMeta(name="demo-user-alice", owner_references=(owner,) if owner is not None else ())
-    return Found(meta, {"value": value}, KeyPair(b"", b""))
+    return Found({"value": value}, KeyPair(b"", b""), metadata=meta)
 
 
 def objects(uid: str = "7", who: ControlPlaneUser | None = None) -> AccountObjects:
@@ -90,7 +90,7 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
         metadata=ObjectMeta(name="demo", deletion_timestamp=NOW if fields.pop("plane_goes", False) else None),
         spec=NestedControlPlaneSpec(control_plane_endpoint=ApiEndpoint(host="127.0.0.1", port=1)),
     )
-    authority = Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))
+    authority = Found({}, KeyPair(b"CA", b""), metadata=ObjectMeta(name="demo-ca"))
     found = {"demo-ca": authority, "demo-user-alice": kubeconfig or secret()}
     given = {"family": Family(plane), "found": found, "objects": objects(), **fields}
     kept = given["found"].get("demo-user-alice")
@@ -98,7 +98,7 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
     return Seen(mine or user(), NOW, held=held, **given)
 
 
-NONE = {"demo-ca": Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))}
+NONE = {"demo-ca": Found({}, KeyPair(b"CA", b""), metadata=ObjectMeta(name="demo-ca"))}
 STEPS = [
     ("all as it should be", seen(), ()),
     ("the finalizer comes first", seen(user(finalizer=False), objects=None), (AddFinalizer,)),

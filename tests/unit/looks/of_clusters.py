@@ -9,13 +9,13 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_SET, ApiEndpoint, Cluster
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.clusters.cluster.kubeconfig import secret
+from kubewright.clusters.cluster.act import kubeconfig_secret
 from kubewright.clusters.cluster.look import Looker
 from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.external.object import External, look_up
+from kubewright.pki.credentials import data_of
 from kubewright.pki.keys import KeyPair
-from kubewright.runtime.credentials.contents import read_authority
-from kubewright.runtime.credentials.values import data_of
+from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
 from kubewright.wire.gvk import Key
@@ -43,7 +43,7 @@ def authority(pair: KeyPair) -> Secret:
 def kubeconfig(host: str, trusts: KeyPair = PAIR) -> Secret:
     """One that the program made for the endpoint at this host."""
     endpoint = ApiEndpoint(host=host, port=6443)
-    made = secret("c", MINE, endpoint, read_authority(authority(trusts)), BEGIN)
+    made = kubeconfig_secret("c", MINE, endpoint, read_secret(authority(trusts)), BEGIN)
     return SECRET.from_plain({**made, "metadata": {**made["metadata"], "namespace": "n"}})
 
 
@@ -122,8 +122,11 @@ LOOK = Look(
         Scene(
             "its kubeconfig trusts another authority, and the API server does not verify by the new one",
             scene(cluster(**ENDPOINT), *HELD, member("b"), member("a"), verdict="no", at=LATER),
-            {"first_node": "a", "authority": read_authority(authority(LATER_PAIR)), "unverified": "no"}
-            | {"kubeconfig.metadata.name": "c-kubeconfig", "kubeconfig.authority": PAIR.certificate},
+            {"first_node": "a", "authority.pair": LATER_PAIR, "unverified": "no"}
+            | {
+                "kubeconfig.metadata.name": "c-kubeconfig",
+                "kubeconfig.kubeconfig.authority": PAIR.certificate,
+            },
         ),
         Scene(
             "the API server is being asked",
@@ -133,7 +136,7 @@ LOOK = Look(
         Scene(
             "its kubeconfig trusts its authority: nobody is asked",
             scene(cluster(**ENDPOINT), (SECRET, authority(PAIR)), HELD[1], verdict="no"),
-            {"unverified": "", "authority": read_authority(authority(PAIR))},
+            {"unverified": "", "authority.pair": PAIR},
         ),
         Scene(
             "in deletion, with machines and sets",

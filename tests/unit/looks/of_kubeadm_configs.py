@@ -37,9 +37,9 @@ from kubewright.bootstrap.look import Caches, Looker
 from kubewright.bootstrap.seen import BootstrapSettings, DataSeen, Seen, TokenSeen
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.bootstrap.tokens import Token, new_token
+from kubewright.pki.clusters import new_pair
+from kubewright.pki.credentials import Purpose, data_of, secret_name
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.runtime.credentials.contents import new_pair
-from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene, Shelf

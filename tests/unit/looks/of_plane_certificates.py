@@ -6,14 +6,18 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.core import SECRET
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.pki.certificates import Identity, new_leaf
-from kubewright.pki.clusters import new_cluster_authority, new_service_account_keys
+from kubewright.pki.clusters import (
+    by_certificate,
+    kubeconfig,
+    new_cluster_authority,
+    new_service_account_keys,
+)
+from kubewright.pki.credentials import ADMIN, LIFETIME
 from kubewright.pki.facts import facts_of
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.runtime.credentials.contents import render
-from kubewright.runtime.credentials.values import ADMIN, LIFETIME
+from kubewright.runtime.credentials.values import Found
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
 from kubewright.wire.gvk import Key
@@ -23,7 +27,7 @@ from .planes import NS, There, a_secret
 CA = new_cluster_authority(BEGIN, Algorithm.EC, "kubernetes")
 TOKENS = new_service_account_keys(Algorithm.EC)
 CLIENT = new_leaf(Identity(CA.certificate, CA.key), ADMIN, BEGIN, LIFETIME)
-ACCESS = render("c", "c-admin", "https://127.0.0.2:6443", CA.certificate, CLIENT)
+ACCESS = kubeconfig("c", "c-admin", "https://127.0.0.2:6443", CA.certificate, by_certificate(CLIENT))
 PAIR = {"tls.crt": CA.certificate, "tls.key": CA.key}
 
 
@@ -71,7 +75,7 @@ LOOK = Look(
             "a kubeconfig",
             scene(a("c-kubeconfig", value=ACCESS)),
             {"contents": {"value": ACCESS}, "pair": KeyPair(b"", b""), "problem": "", "facts": None}
-            | {"kubeconfig.metadata.name": "c-kubeconfig", "kubeconfig.server": "https://127.0.0.2:6443"}
+            | {"metadata.name": "c-kubeconfig", "kubeconfig.server": "https://127.0.0.2:6443"}
             | {"kubeconfig.authority": CA.certificate, "kubeconfig.certificate": CLIENT.certificate},
         ),
         Scene(

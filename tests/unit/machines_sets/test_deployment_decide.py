@@ -28,8 +28,7 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
-from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, identity, name_and_hash, propagated_template
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.decide import decide, new_set, sized
 from kubewright.replicas.deployment.seen import (

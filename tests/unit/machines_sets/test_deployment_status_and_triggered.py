@@ -23,11 +23,9 @@ from kubewright.api.machine.v1alpha1 import (
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
-from kubewright.machines.deployment.status import deployment_status
-from kubewright.machines.deployment.triggered import triggered, why_rewritten
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, deployment_status, triggered, why_rewritten
+from kubewright.machines.machineset.decide import FROZEN
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.status import FROZEN
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import next_look, progress_reported

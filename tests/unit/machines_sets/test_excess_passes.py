@@ -27,7 +27,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.kube.informer import Informer
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MachineTaints
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.deployment.wiring import Deployments

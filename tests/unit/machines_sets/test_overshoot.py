@@ -23,13 +23,11 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.machines.deployment.freezing import follow_freeze
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS, strategy
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, follow_freeze, strategy
 from kubewright.machines.machine.settings import SetSettings
+from kubewright.machines.machineset.decide import FreezeLimits, freeze, limits_of, overshoots, set_status
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.overshoot import FreezeLimits, freeze, limits_of, overshoots
 from kubewright.machines.machineset.policy import MACHINE_SETS
-from kubewright.machines.machineset.status import set_status
 from kubewright.replicas.deployment.seen import ChangeDeployment, ChangeSet
 from kubewright.replicas.deployment.seen import Seen as DeploymentSeen
 from kubewright.replicas.set.seen import PatchObject, Seen, Wait

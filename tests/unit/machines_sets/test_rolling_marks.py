@@ -22,7 +22,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.plan import Plan
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.rolling.decide import decide

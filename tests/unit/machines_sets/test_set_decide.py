@@ -24,9 +24,9 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.delays import CREATION
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE
+from kubewright.machines.machineset.decide import MachineSetSeen
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.policy import MACHINE_SETS
-from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.member import letters, number_of, verified_number
 from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide

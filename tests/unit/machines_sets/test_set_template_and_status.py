@@ -25,11 +25,9 @@ from kubewright.api.machine.v1alpha1 import (
     NodeTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.machines.machineset.decide import FROZEN, MachineSetSeen, is_frozen, set_status
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
-from kubewright.machines.machineset.policy import MACHINE_SETS
-from kubewright.machines.machineset.preservation import MachineSetSeen
-from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
-from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_patch, new_machine
 from kubewright.replicas.member import until_available
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.set.policy import Failure

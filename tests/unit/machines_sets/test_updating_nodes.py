@@ -29,9 +29,9 @@ from kubewright.api.machine.v1alpha1 import (
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
-from kubewright.machines.machineset.template import moved_patch
+from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.reconciler import patch_of
 from kubewright.machines.rolling.seen import Nodes

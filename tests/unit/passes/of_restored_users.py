@@ -15,12 +15,12 @@ from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE
 from kubewright.controlplanes.users.restored import wire
 from kubewright.kube.access import Access
 from kubewright.kube.transport import InProcess, Transport
-from kubewright.runtime.credentials.contents import with_login
+from kubewright.pki.clusters import kubeconfig
 from kubewright.testing.looks import Shelf
 from kubewright.testing.passes import Scene, Stage, Wired, changed, put
 
 SERVER = "https://127.0.0.9:6443"
-ADMINISTRATOR = with_login("c", "admin", SERVER, b"CA", {"token": "secret"}).decode()
+ADMINISTRATOR = kubeconfig("c", "admin", SERVER, b"CA", {"token": "secret"}).decode()
 
 
 class Restored(planes.Planes):

@@ -17,17 +17,11 @@ from cryptography.x509.oid import NameOID
 from kubewright.api.core import Secret
 from kubewright.pki import certificates
 from kubewright.pki.certificates import Identity
-from kubewright.pki.clusters import (
-    LIFETIME,
-    expires,
-    new_cluster_authority,
-    new_service_account_keys,
-    problem_of,
-    public_key_hashes,
-)
-from kubewright.pki.facts import facts_of, is_signed_by, read_user, validity
+from kubewright.pki.clusters import LIFETIME, new_cluster_authority, new_service_account_keys
+from kubewright.pki.credentials import authority_is_unfit, problem_of
+from kubewright.pki.facts import facts_of, is_signed_by, public_key_hashes, read_user, validity
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.runtime.credentials.contents import read_authority
+from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.keys import Odd, odd, unusual_authority
 from kubewright.wire.http import User
 
@@ -175,10 +169,8 @@ def test_an_authority_that_signs_nothing_is_refused_with_the_reason(
     pair = unusual_authority(NOW, **given)
     found = problem_of(pair, NOW, signs=True)
     assert found.startswith(problem) if problem else found == ""
-    assert (
-        read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key})).cannot_sign(NOW)
-        == found
-    )
+    held = read_secret(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
+    assert authority_is_unfit(held, NOW, signs=True) == found
 
 
 def test_what_signs_nothing_need_not_be_an_authority() -> None:
@@ -191,11 +183,6 @@ def test_a_public_key_is_no_authority() -> None:
 
 def test_a_private_key_is_not_shown() -> None:
     assert b"PRIVATE" not in repr(new_cluster_authority(NOW, EC)).encode()
-
-
-def test_a_public_key_does_not_expire() -> None:
-    assert expires(new_service_account_keys(EC).certificate) is None
-    assert expires(ONE.certificate) == LATER
 
 
 SERIAL_ZERO = b"""\
@@ -215,7 +202,6 @@ ANV+32IaANhiS9Mbcgniilq9TwzLZsyFfVU9PFn7ONX8
 def test_an_authority_with_the_serial_number_zero_is_read_as_cluster_api_makes_them() -> None:
     assert problem_of(KeyPair(SERIAL_ZERO), NOW) == ""
     assert len(public_key_hashes(SERIAL_ZERO)) == 1
-    assert expires(SERIAL_ZERO) is not None
 
 
 @pytest.mark.parametrize("how", list(Odd))

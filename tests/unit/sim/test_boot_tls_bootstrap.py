@@ -8,7 +8,8 @@ from hashlib import sha256
 import pytest
 import yaml
 
-from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.boot.kubeadm import Join, NodeSetup
 from kubewright.providers.sim.boot.tls_bootstrap import NotYet, trusted

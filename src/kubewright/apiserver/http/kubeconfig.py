@@ -10,7 +10,6 @@ Called by    the composition root, when the server listens; ``cli.up.merging``.
 """
 
 import os
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, m
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity
 from kubewright.wire import goyaml
 
@@ -38,26 +38,7 @@ STALE_SECONDS = 60.0
 
 def render(url: str, authority: bytes, identity: Identity) -> bytes:
     """The text of a kubeconfig: where the server is, the authority to trust, and the user."""
-    return f"""\
-apiVersion: v1
-kind: Config
-current-context: {NAME}
-clusters:
-- name: {NAME}
-  cluster:
-    server: {url}
-    certificate-authority-data: {_inline(authority)}
-contexts:
-- name: {NAME}
-  context:
-    cluster: {NAME}
-    user: {NAME}
-users:
-- name: {NAME}
-  user:
-    client-certificate-data: {_inline(identity.certificate)}
-    client-key-data: {_inline(identity.key)}
-""".encode()
+    return clusters.kubeconfig(NAME, NAME, url, authority, clusters.by_certificate(identity), context=NAME)
 
 
 def write(path: Path, content: bytes, data_dir: Path) -> None:
@@ -182,7 +163,3 @@ def _locked(path: Path, patience: float | None) -> Iterator[None]:
         yield
     finally:
         lock.unlink(missing_ok=True)
-
-
-def _inline(pem: bytes) -> str:
-    return b64encode(pem).decode()

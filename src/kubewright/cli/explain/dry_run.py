@@ -35,7 +35,7 @@ from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.scope import Namespaces
-from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
 from kubewright.machines.machine.caches import Caches, LookDeps, class_key, secret_keys

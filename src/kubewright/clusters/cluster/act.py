@@ -8,16 +8,19 @@ Called by    ``reconciler``.
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, assert_never
 
+from msgspec import to_builtins
+
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.v1beta1 import CLUSTER, ApiEndpoint
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import with_finalizer, without_finalizer
+from kubewright.api.meta import OwnerReference, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
-from kubewright.clusters.cluster.kubeconfig import secret
+from kubewright.clusters.cluster.decide import wanted_kubeconfig
 from kubewright.clusters.cluster.look import Looker
 from kubewright.clusters.cluster.seen import (
     CHILDREN,
@@ -35,7 +38,9 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
+from kubewright.pki.clusters import contents_of
 from kubewright.replicas.writes import error_of, run_parallel
+from kubewright.runtime.credentials.values import Found, secret_of
 from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key
 
@@ -107,7 +112,7 @@ class Actor:
         """Create the Secret, or put a new kubeconfig into it; a user's own, which no cache shows, stays."""
         meta, old = seen.cluster.metadata, step.old
         cluster = Key(meta.namespace, meta.name)
-        made = secret(meta.name, seen.owner, step.endpoint, step.authority, seen.now)
+        made = kubeconfig_secret(meta.name, seen.owner, step.endpoint, step.authority, seen.now)
         if old is None:
             try:
                 answer = await self._client.create(SECRET, made, namespace=meta.namespace)
@@ -123,6 +128,21 @@ class Actor:
         """Delete an object that may be gone already."""
         with MayBeGone(key.name):
             await self._client.delete(kind, key, uid=uid)
+
+
+def kubeconfig_secret(
+    cluster: str, owner: OwnerReference, endpoint: ApiEndpoint, authority: Found, now: datetime
+) -> dict[str, Any]:
+    """The Secret with the kubeconfig, without a namespace, with a new certificate.
+
+    Raises:
+        ValueError: the authority cannot sign (``decide.cannot_sign`` says why).
+    """
+    wanted = wanted_kubeconfig(cluster, endpoint)
+    data = contents_of(wanted, {wanted.authority: authority.pair}, now)
+    made = SECRET.to_plain(secret_of(wanted.secret, "", cluster, (), data))
+    made["metadata"]["ownerReferences"] = [{**to_builtins(owner), "controller": False}]
+    return made
 
 
 def _words(step: Step) -> tuple[str, str]:

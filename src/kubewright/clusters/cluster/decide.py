@@ -11,9 +11,11 @@ Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it w
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
@@ -31,7 +33,17 @@ from kubewright.clusters.cluster.seen import (
 )
 from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
-from kubewright.runtime.credentials.values import renewal, trusts_another, url
+from kubewright.pki.credentials import (
+    ADMIN,
+    NO_KEY,
+    Held,
+    Kubeconfig,
+    authority_is_unfit,
+    kubeconfig_due,
+    kubeconfig_is_outdated,
+    trusts_another,
+)
+from kubewright.runtime.credentials.values import url
 
 
 def decide(seen: Seen) -> Plan[Step]:
@@ -84,8 +96,9 @@ def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
         return Plan((WriteKubeconfig(seen.endpoint, seen.authority),), because="there is no kubeconfig yet")
     if not old.owned_by(seen.owner):
         return None
-    due, wake = renewal(old, url(seen.endpoint), seen.authority.certificate, seen.now)
-    if due and (wrong := seen.authority.cannot_sign(seen.now)):
+    wanted = wanted_kubeconfig(seen.cluster.name, seen.endpoint)
+    due = kubeconfig_is_outdated(old, wanted, seen.authority, seen.now)
+    if due and (wrong := cannot_sign(seen.authority, seen.now)):
         return Plan(because=f"{due}, but {authority_name(seen)} {wrong}")
     if due and seen.unverified is None:
         return Plan(because=f"{due}, and its API server is asked whether it verifies by that")
@@ -97,7 +110,21 @@ def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
         return Plan(wake=delays.UNHEARD, because=differs, awaits=(waits,))
     if due:
         return Plan((WriteKubeconfig(seen.endpoint, seen.authority, old),), because=due)
+    half = kubeconfig_due(old.kubeconfig, wanted, seen.authority) if old.kubeconfig is not None else None
+    wake = half - seen.now if half is not None else None
     return Plan(wake=wake, because="the kubeconfig is made anew when half of its life is over")
+
+
+def wanted_kubeconfig(cluster: str, endpoint: ApiEndpoint) -> Kubeconfig:
+    """The kubeconfig of a cluster whose control plane no provider keeps."""
+    secret, authority = names.kubeconfig_secret(cluster), f"{cluster}{names.CA_SUFFIX}"
+    return Kubeconfig(secret, authority, url(endpoint), ADMIN, cluster, f"{cluster}-admin", strict=False)
+
+
+def cannot_sign(authority: Held, now: datetime) -> str:
+    """Why an authority cannot sign a kubeconfig now, as the end of a sentence; empty if it can."""
+    unfit = authority_is_unfit(authority, now, signs=True)
+    return f"{unfit}, by which a kubeconfig could be signed" if unfit == NO_KEY else unfit
 
 
 def _await_others(seen: Seen) -> Plan[Step] | None:
@@ -144,8 +171,8 @@ def kubeconfig_problem(seen: Seen) -> str:
         return ""
     if seen.authority is None:
         return f"waiting for {authority_name(seen)}, by which the kubeconfig is signed"
-    found = seen.authority.cannot_sign(seen.now)
-    return f"{authority_name(seen)} {found}" if found else ""
+    unfit = cannot_sign(seen.authority, seen.now)
+    return f"{authority_name(seen)} {unfit}" if unfit else ""
 
 
 def kubeconfig_differs(seen: Seen) -> str:
@@ -153,10 +180,10 @@ def kubeconfig_differs(seen: Seen) -> str:
     held, authority = seen.kubeconfig, seen.authority
     if held is None or authority is None or not held.owned_by(seen.owner):
         return ""
-    if seen.cluster.spec.control_plane_ref is not None or not trusts_another(held, authority.certificate):
+    if seen.cluster.spec.control_plane_ref is not None or not trusts_another(held, authority):
         return ""
     differs = f"the kubeconfig has another authority than {authority_name(seen)}, and stays"
-    if wrong := authority.cannot_sign(seen.now):
+    if wrong := cannot_sign(authority, seen.now):
         return f"{differs}: the Secret {wrong}"
     return f"{differs}: {seen.unverified}" if seen.unverified else ""
 

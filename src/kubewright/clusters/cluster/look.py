@@ -41,8 +41,9 @@ from kubewright.clusters.indexes import (
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer, Informers
-from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
-from kubewright.runtime.credentials.values import Authority, Kubeconfig, trusts_another, url
+from kubewright.pki.credentials import authority_is_unfit, trusts_another
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import Found, url
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -67,8 +68,8 @@ class Looker:
         self._clock = client.clock
         self._references = references
         self._verifier = verifier
-        self._kubeconfigs: dict[Key, Kubeconfig] = {}
-        self._authorities: dict[Key, tuple[str, Authority]] = {}
+        self._kubeconfigs: dict[Key, Found] = {}
+        self._authorities: dict[Key, Found] = {}
         self._unseen: set[Key] = set()
         """Clusters whose kubeconfig is in a Secret that no watch shows."""
         self._missing: dict[Key, float] = {}
@@ -101,14 +102,14 @@ class Looker:
         held, authority, endpoint = seen.kubeconfig, seen.authority, seen.endpoint
         if held is None or authority is None or endpoint is None or not held.owned_by(seen.owner):
             return ""
-        if authority.cannot_sign(seen.now) or not trusts_another(held, authority.certificate):
+        if authority_is_unfit(authority, seen.now, signs=True) or not trusts_another(held, authority):
             self._verifier.forget(key)
             return ""
-        return self._verifier.problem(key, url(endpoint), authority)
+        return self._verifier.problem(key, url(endpoint), authority.pair)
 
     def made(self, cluster: Key, kubeconfig: Secret) -> None:
         """The kubeconfig was made; this Secret is what the server answered."""
-        self._kubeconfigs[cluster] = read_kubeconfig(kubeconfig)
+        self._kubeconfigs[cluster] = read_secret(kubeconfig)
 
     def taken(self, cluster: Key) -> None:
         """The kubeconfig was to be made, and there is a Secret of its name."""
@@ -155,7 +156,7 @@ class Looker:
     def _nodes(self, key: Key) -> Iterable[Key]:
         return self.children[MACHINE].keys_by(BY_CONTROL_PLANE_NODES, str(key))
 
-    async def _kubeconfig(self, key: Key, authority: Authority | None) -> Kubeconfig | None:
+    async def _kubeconfig(self, key: Key, authority: Found | None) -> Found | None:
         """The Secret with the kubeconfig, read once in each version that the watch shows.
 
         One that a user made without the cluster's label is in no cache, and found by its name: when ours is
@@ -166,7 +167,7 @@ class Looker:
         if header is not None and known and known.metadata.resource_version == str(header.version):
             return known
         if header is None and key not in self._unseen:
-            if authority is not None and not authority.cannot_sign(self._clock.now()):
+            if authority is not None and not authority_is_unfit(authority, self._clock.now(), signs=True):
                 return None
             if name not in self._missing:
                 self._missing[name] = self._clock.monotonic()
@@ -176,20 +177,20 @@ class Looker:
             return None
         if header is None:
             self._unseen.add(key)
-        self._kubeconfigs[key] = read_kubeconfig(secret)
+        self._kubeconfigs[key] = read_secret(secret)
         return self._kubeconfigs[key]
 
-    async def _authority(self, key: Key) -> Authority | None:
+    async def _authority(self, key: Key) -> Found | None:
         """The certificate authority, read once in each version that the watch shows."""
         name = Key(key.namespace, f"{key.name}{names.CA_SUFFIX}")
-        header, (version, known) = self.secrets.header(name), self._authorities.get(key, ("", Authority(b"")))
-        if header is not None and version == str(header.version):
+        header, known = self.secrets.header(name), self._authorities.get(key)
+        if header is not None and known and known.metadata.resource_version == str(header.version):
             return known
         secret = await self._secret(name)
         if secret is None:
             return None
-        self._authorities[key] = (secret.metadata.resource_version, read_authority(secret))
-        return self._authorities[key][1]
+        self._authorities[key] = read_secret(secret)
+        return self._authorities[key]
 
     async def _secret(self, name: Key) -> Secret | None:
         """A Secret, from the server; one that no watch shows is asked for every ``UNHEARD`` at most."""

@@ -14,7 +14,7 @@ from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, ApiEndpoint, Cl
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.clusters.external.object import External
-from kubewright.runtime.credentials.values import Authority, Kubeconfig
+from kubewright.runtime.credentials.values import Found
 
 INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
     "infrastructure",
@@ -72,8 +72,8 @@ class Seen:
     control_plane: External | None = None
     children: tuple[Child, ...] = ()
     first_node: str = ""
-    kubeconfig: Kubeconfig | None = None
-    authority: Authority | None = None
+    kubeconfig: Found | None = None
+    authority: Found | None = None
     unverified: str | None = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,8 +131,8 @@ class WriteKubeconfig:
     """Make the Secret with the kubeconfig, or make it anew in the place of ``old``."""
 
     endpoint: ApiEndpoint
-    authority: Authority
-    old: Kubeconfig | None = None
+    authority: Found
+    old: Found | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.kube.access import Access
 from kubewright.kube.errors import TransportError, Untrusted
 from kubewright.pki.certificates import Identity, new_client
-from kubewright.runtime.credentials.values import ADMIN, Authority
+from kubewright.pki.credentials import ADMIN
+from kubewright.pki.keys import KeyPair
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -46,7 +47,7 @@ class _Asked:
     """``answer``: None while there is none yet; ``at``: when it came, in monotonic seconds."""
 
     server: str
-    authority: Authority
+    authority: KeyPair
     answer: str | None = None
     at: float = 0.0
 
@@ -63,7 +64,7 @@ class Verifier:
         self._waiting: set[Key] = set()
         """Those that are in the queue or being asked, forgotten or not: none is twice."""
 
-    def problem(self, cluster: Key, server: str, authority: Authority) -> str | None:
+    def problem(self, cluster: Key, server: str, authority: KeyPair) -> str | None:
         """Why the API server at this URL does not verify by it. Empty: it does; None: it is being asked."""
         known = self._known.get(cluster)
         if known is None or (known.server, known.authority) != (server, authority):
@@ -104,7 +105,7 @@ class Verifier:
             log.exception("the verification of an API server failed here", cluster=str(cluster))
             return f"its API server cannot be asked: {type(error).__name__} in Kubewright itself"
 
-    async def _ask(self, server: str, authority: Authority) -> str:
+    async def _ask(self, server: str, authority: KeyPair) -> str:
         try:
             signer = Identity(authority.certificate, authority.key)
             own = new_client(signer, ADMIN, self._clock.now(), LIFETIME)

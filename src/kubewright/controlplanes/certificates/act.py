@@ -18,28 +18,18 @@ from functools import partial
 
 import structlog
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_TYPE, SECRET_VALUE_KEY
-from kubewright.api.core import SECRET, Secret
+from kubewright.api.core import SECRET
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.controlplanes.certificates.decide import Make
-from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.rotation import Transition, written
-from kubewright.controlplanes.certificates.wanted import (
-    Authority,
-    KeyPair,
-    Kubeconfig,
-    Leaf,
-    Signed,
-    Signer,
-)
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.pki import keys
-from kubewright.pki.certificates import Identity, new_leaf
-from kubewright.pki.keys import Algorithm, pems
-from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair, render
-from kubewright.runtime.credentials.values import CERTIFICATE_KEY, LIFETIME, PRIVATE_KEY, Purpose, data_of
+from kubewright.pki.clusters import contents_of, new_cluster_authority
+from kubewright.pki.credentials import CERTIFICATE_KEY, PRIVATE_KEY, Authority, Signed, TokenKeys, data_of
+from kubewright.pki.keyring import Make, Transition
+from kubewright.pki.keys import Algorithm
+from kubewright.pki.rotation import written
+from kubewright.runtime.credentials.contents import in_thread_if_slow
+from kubewright.runtime.credentials.values import Found, secret_of
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 
@@ -79,16 +69,16 @@ class Maker:
             InvalidInput: a certificate cannot carry the names that it should.
         """
         pairs = {name: each.pair for name, each in found.items()}
-        roots = [each for each in steps if isinstance(each.wanted, Authority | KeyPair)]
+        roots = [each for each in steps if isinstance(each.wanted, Authority | TokenKeys)]
         for step, data in zip(roots, await self._all(roots, pairs, found, now), strict=True):
-            if await self._made(destination, step, data):
+            if await self._made(destination, step, data, found):
                 certificate, key = data[CERTIFICATE_KEY], data[PRIVATE_KEY]
                 assert certificate is not None, "no step removes it"
                 assert key is not None, "no step removes it"
                 pairs[step.wanted.secret] = keys.KeyPair(certificate, key)
         signed = [each for each in steps if _authority(each) in pairs]
         for step, data in zip(signed, await self._all(signed, pairs, found, now), strict=True):
-            await self._made(destination, step, data)
+            await self._made(destination, step, data, found)
 
     async def write(
         self, destination: Destination, name: str, data: Data, replaces: ObjectMeta | None, because: str
@@ -100,19 +90,10 @@ class Maker:
         Raises:
             ApiError, TransportError: it could not be written.
         """
-        secret = Secret(
-            metadata=ObjectMeta(
-                name=name,
-                namespace=destination.namespace,
-                labels={CLUSTER_NAME_LABEL: destination.cluster},
-                owner_references=(destination.owner,),
-            ),
-            type=SECRET_TYPE,
-            data={name: entry for name, entry in data.items() if entry is not None},
-        )
+        entries = {name: entry for name, entry in data.items() if entry is not None}
+        secret = secret_of(name, destination.namespace, destination.cluster, (destination.owner,), entries)
         if replaces is not None:
-            entries = {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}
-            body = onto({"data": entries}, replaces)
+            body = onto({"data": {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}}, replaces)
             await self._client.patch(SECRET, Key(destination.namespace, name), body)
         else:
             try:
@@ -146,39 +127,19 @@ class Maker:
     def _transitioned(self, step: Make, transition: Transition, authority: Found, now: datetime) -> Data:
         assert isinstance(step.wanted, Authority), "only authorities are replaced"
         begins, name = transition is Transition.BEGIN, step.wanted.common_name
-        new = new_pair(Purpose.CA, now, self._algorithm, name) if begins else authority.pair
+        new = new_cluster_authority(now, self._algorithm, name) if begins else authority.pair
         return written(transition, authority, new)
 
     def _data(self, step: Make, pairs: Mapping[str, keys.KeyPair], now: datetime) -> Data:
         if step.copies:
             return data_of(pairs[step.copies].certificate, pairs[step.copies].key)
-        match step.wanted:
-            case Authority(common_name=name):
-                pair = new_pair(Purpose.CA, now, self._algorithm, name)
-                return data_of(pair.certificate, pair.key)
-            case Signer(authority=name):
-                return data_of(pems(pairs[name].certificate)[0], pairs[name].key)
-            case KeyPair():
-                pair = new_pair(Purpose.SERVICE_ACCOUNT, now, self._algorithm)
-                return data_of(pair.certificate, pair.key)
-            case Leaf() as leaf:
-                signer = _identity(pairs[leaf.authority])
-                names = sorted(canonical(leaf.names))
-                identity = new_leaf(signer, leaf.subject, now, LIFETIME, names=names, client=leaf.client)
-                return data_of(identity.certificate, identity.key)
-            case Kubeconfig() as wanted:
-                signer = _identity(pairs[wanted.authority])
-                life = wanted.lifetime
-                identity = new_leaf(signer, wanted.user, now, life)
-                text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
-                return {SECRET_VALUE_KEY: text}
+        return contents_of(step.wanted, pairs, now, self._algorithm)
 
-    async def _made(self, destination: Destination, step: Make, data: Data) -> bool:
-        return await self.write(destination, step.wanted.secret, data, step.replaces, step.because)
-
-
-def _identity(pair: keys.KeyPair) -> Identity:
-    return Identity(pair.certificate, pair.key)
+    async def _made(
+        self, destination: Destination, step: Make, data: Data, found: Mapping[str, Found]
+    ) -> bool:
+        there = found[step.wanted.secret].metadata if step.renews else None
+        return await self.write(destination, step.wanted.secret, data, there, step.because)
 
 
 def _authority(step: Make) -> str:

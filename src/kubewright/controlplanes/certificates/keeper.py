@@ -16,24 +16,30 @@ from datetime import datetime, timedelta
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import Component, StopBefore
+from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.plan import in_seconds
-from kubewright.controlplanes.certificates import rotation
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import Make, decide, renamed, secrets_of
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.certificates.rotation import Asked, Consumer, Rotation, View, trusted_by
 from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
-from kubewright.controlplanes.certificates.wanted import Authority, Signed, Wanted
 from kubewright.controlplanes.component.policies import service_cidr, service_domain
 from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
 from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.informer import Informers
+from kubewright.pki import rotation
+from kubewright.pki.credentials import Authority, Signed, Wanted, secrets_of
+from kubewright.pki.keyring import Make, Transition, decide, renamed
 from kubewright.pki.keys import Algorithm
+from kubewright.pki.rotation import Asked, Consumer, Rotation, View, trusted_by
+from kubewright.runtime.credentials.values import Found, controlled
+
+STOPS: Mapping[str, Transition] = {
+    StopBefore.SIGNING: Transition.SIGN, StopBefore.DROPPING: Transition.DROP
+}  # fmt: skip
+"""The transition that waits for a user, by ``spec.certificateAuthorities.stopBefore``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class SecretKeeper:
         others = [f"{before}{each.removeprefix(name)}" for each in names] if before != name else []
         found = await self._reader.read(plane.namespace, dict.fromkeys((*names, *others)))
         owner = owner_of(plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
-        plan = decide(wanted, found, owner, self._clock.now())
+        plan = decide(wanted, found, controlled(found, owner), self._clock.now())
         if before != name:
             plan = renamed(plan, found, before, name)
         transitions, told, wake = await self._rotations(request.family, wanted, found, owner)
@@ -92,7 +98,7 @@ class SecretKeeper:
                 view = await self._view(family, found[each.secret], owner, now)
                 answers[each] = rotation.decide(view)
         transitions = tuple(
-            Make(each, answer.because, found[each.secret].metadata, transition=answer.transition)
+            Make(each, answer.because, renews=True, transition=answer.transition)
             for each, answer in answers.items()
             if answer.transition is not None
         )
@@ -109,7 +115,7 @@ class SecretKeeper:
             labelled = self._reader.labelled(plane.namespace, family.name)
             others = await self._reader.read(plane.namespace, dict.fromkeys((secret, *labelled, *mounted)))
         consumers = tuple(_consumers(family, authority.metadata.name))
-        return View(secret, authority, authority.owned_by(owner), _asked(family), others, consumers, now)
+        return View(secret, authority, authority.controlled_by(owner), _asked(family), others, consumers, now)
 
     async def perform(self, seen: Seen) -> None:
         """Make what ``seen.certificates.steps`` say.
@@ -150,8 +156,8 @@ def _asked(family: Family) -> Asked:
     said = family.plane.spec.certificate_authorities
     default = StopBefore.SIGNING if family.cluster is not None else StopBefore.NEVER
     if said is None:
-        return Asked(None, default)
-    return Asked(said.rotate_after, said.stop_before or default)
+        return Asked(None, STOPS.get(default))
+    return Asked(said.rotate_after, STOPS.get(said.stop_before or default))
 
 
 def _consumers(family: Family, authority: str) -> Iterator[Consumer]:
@@ -177,4 +183,4 @@ def _authorities(wanted: Sequence[Wanted]) -> set[str]:
 
 def _rotating(answer: Rotation) -> Rotating:
     assert answer.stage is not None, "only a rotation that goes on is reported"
-    return Rotating(answer.stage, answer.told)
+    return Rotating(Reason(answer.stage), answer.told)

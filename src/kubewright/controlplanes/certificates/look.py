@@ -10,14 +10,11 @@ Called by    ``keeper`` and ``users``.
 
 from collections.abc import Iterable
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
-from kubewright.api.core import SECRET, SECRET_METADATA, Secret
-from kubewright.controlplanes.certificates.found import Found
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.core import SECRET, SECRET_METADATA
 from kubewright.kube.informer import Informers
-from kubewright.pki.clusters import problem_of
-from kubewright.pki.facts import Facts, facts_of
-from kubewright.runtime.credentials.contents import read_kubeconfig
-from kubewright.runtime.credentials.values import pair_of
+from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.credentials.values import Found
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -61,19 +58,3 @@ class Reader:
 
     def _drop(self, key: Key) -> None:
         self._known.pop(key, None)
-
-
-def read_secret(secret: Secret) -> Found:
-    """The content of a Secret, as decisions read it."""
-    pair = pair_of(secret)
-    if SECRET_VALUE_KEY in secret.data:
-        return Found(secret.metadata, secret.data, pair, kubeconfig=read_kubeconfig(secret))
-    problem = problem_of(pair)
-    return Found(secret.metadata, secret.data, pair, problem, _facts(pair.certificate))
-
-
-def _facts(certificate: bytes) -> Facts | None:
-    try:
-        return facts_of(certificate)
-    except ValueError:
-        return None

@@ -17,17 +17,20 @@ from ipaddress import ip_network
 from kubewright.api.cluster.names import kubeconfig_secret
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.wanted import (
+from kubewright.controlplanes.hosting.contract import WorkloadAddresses
+from kubewright.pki.credentials import (
+    ADMIN,
     Authority,
-    KeyPair,
     Kubeconfig,
     Leaf,
+    Purpose,
     Signer,
+    TokenKeys,
     Wanted,
+    canonical,
+    secret_name,
 )
-from kubewright.controlplanes.hosting.contract import WorkloadAddresses
-from kubewright.runtime.credentials.values import ADMIN, Purpose, secret_name, url
+from kubewright.runtime.credentials.values import url
 from kubewright.wire.http import User
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -97,7 +100,7 @@ def _of_api_server(naming: Naming) -> Iterator[Wanted]:
     authority, proxy = secret_name(cluster, Purpose.CA), secret_name(cluster, Purpose.FRONT_PROXY)
     yield Authority(authority, "kubernetes")
     yield Authority(proxy, "front-proxy-ca")
-    yield KeyPair(secret_name(cluster, Purpose.SERVICE_ACCOUNT))
+    yield TokenKeys(secret_name(cluster, Purpose.SERVICE_ACCOUNT))
     serving = User("kube-apiserver", ())
     yield Leaf(f"{cluster}-apiserver", authority, serving, _api_server_names(naming), client=False)
     to_etcd = User("kube-apiserver-etcd-client", ())

@@ -57,7 +57,7 @@ from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, choose
 from kubewright.kube.informer import Informers
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 

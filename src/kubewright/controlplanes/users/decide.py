@@ -1,7 +1,7 @@
 """Decide about the kubeconfig of one user of a control plane, and what the status says. Pure.
 
 Theory.      A certificate is decided on as all certificates of control planes are
-             (``certificates.decide``): a user's kubeconfig is one more, with its own owner and lifetime. A
+             (``pki.keyring``): a user's kubeconfig is one more, with its own owner and lifetime. A
              token is decided on by ``tokens``, from what there is in the control plane. What a user has there
              is deleted before the object goes, and when the object asks for a certificate instead.
 Invariants.  Equal views give equal answers. The Secret is called ``<cluster>-user-<name>``, so it is no
@@ -30,13 +30,13 @@ from kubewright.api.controlplane.validate import lifetime_of
 from kubewright.base.delays import UNHEARD
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, in_seconds, soonest
-from kubewright.controlplanes.certificates import decide as certificates
-from kubewright.controlplanes.certificates.wanted import Kubeconfig
 from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.users import tokens
 from kubewright.controlplanes.users.account import identity
 from kubewright.controlplanes.users.seen import Plan, RemoveFinalizer, Revoke, Seen
-from kubewright.runtime.credentials.values import Purpose, secret_name
+from kubewright.pki import keyring
+from kubewright.pki.credentials import Kubeconfig, Purpose, secret_name
+from kubewright.runtime.credentials.values import controlled
 
 
 def certificate_wanted(seen: Seen) -> Kubeconfig | None:
@@ -77,7 +77,7 @@ def _certificate(seen: Seen) -> Plan:
         return _withdrawn(seen)
     kubeconfig = certificate_wanted(seen)
     assert kubeconfig is not None, "the endpoint is known"
-    made = certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
+    made = keyring.decide((kubeconfig,), seen.found, controlled(seen.found, seen.owner), seen.now)
     unheard = UNHEARD if made.problems or made.waiting else None  # a user's Secret may be in no watch
     wake = soonest(made.wake, unheard)
     return Plan(made.steps, wake, made.because, waiting=made.waiting, problems=made.problems)
@@ -141,7 +141,7 @@ def status_of(seen: Seen, plan: Plan) -> ControlPlaneUserStatus:
 def _good_until(seen: Seen) -> datetime | None:
     """Until when the kubeconfig in the Secret is good; None: there is none that is ours."""
     found = seen.found.get(seen.secret)
-    if found is None or not found.owned_by(seen.owner):
+    if found is None or not found.controlled_by(seen.owner):
         return None
     if seen.held is not None:
         return seen.held.expires

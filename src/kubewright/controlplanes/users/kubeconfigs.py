@@ -15,7 +15,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.users.account import TokenKubeconfig
 from kubewright.kube.access import Token
 from kubewright.kube.config import inline_access
-from kubewright.runtime.credentials.contents import with_login
+from kubewright.pki.clusters import by_token, kubeconfig
 from kubewright.wire.http import User
 
 
@@ -37,8 +37,7 @@ def read(value: bytes) -> TokenKubeconfig | None:
 
 def render(cluster: str, server: str, authority: bytes, user: User, token: str) -> bytes:
     """The text of a kubeconfig: this token, and this user whom its bearer impersonates."""
-    login = {"token": token, "as": user.name, "as-groups": list(user.groups)}
-    return with_login(cluster, user.name, server, authority, login)
+    return kubeconfig(cluster, user.name, server, authority, by_token(token, user))
 
 
 class _Account(msgspec.Struct):

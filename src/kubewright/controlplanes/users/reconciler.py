@@ -27,7 +27,6 @@ from kubewright.api.controlplane.validate import validate_user
 from kubewright.api.faults import summary
 from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.users import account, kubeconfigs
@@ -35,6 +34,7 @@ from kubewright.controlplanes.users.connection import Connect, Connections, Outc
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
 from kubewright.kube.informer import Change
+from kubewright.pki.keyring import Make
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder

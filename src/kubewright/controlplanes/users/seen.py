@@ -12,12 +12,12 @@ from kubewright.api.cluster.names import KUBECONFIG_SUFFIX
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, CONTROL_PLANE_USER, ControlPlaneUser, Credential
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base import plan
-from kubewright.controlplanes.certificates.decide import Make
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.users.account import AccountObjects, TokenKubeconfig
-from kubewright.runtime.credentials.values import Purpose, secret_name, url
+from kubewright.pki.credentials import Purpose, secret_name
+from kubewright.pki.keyring import Make
+from kubewright.runtime.credentials.values import Found, url
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from kubewright.base.plan import AT_ONCE, in_seconds, soonest
 from kubewright.controlplanes.users import account
 from kubewright.controlplanes.users.account import AccountObjects, Json, TokenKubeconfig
 from kubewright.controlplanes.users.seen import AddFinalizer, Grant, Issue, Plan, Revoke, Seen, Step
+from kubewright.pki.credentials import HALF, leads_elsewhere
 
 TOLERANCE = timedelta(minutes=1)
 """By how much a token may live longer than was asked for."""
@@ -57,7 +58,7 @@ def _problem(seen: Seen) -> str:
     if seen.refused:
         return seen.refused
     found = seen.found.get(seen.secret)
-    if found is not None and not found.owned_by(seen.owner):
+    if found is not None and not found.controlled_by(seen.owner):
         return f"Secret {seen.secret} is not ours to write"
     there = seen.objects.account if seen.objects is not None else None
     if there is not None and not account.is_ours(there):
@@ -84,10 +85,8 @@ def _outdated(seen: Seen) -> str:
         return f"there is no Secret {seen.secret}"
     if held is None:
         return f"Secret {seen.secret} has no kubeconfig with a token"
-    if held.server != seen.endpoint:
-        return f"the API server is at {seen.endpoint.removeprefix('https://')} now"
-    if held.authority.strip() != _trusted(seen):
-        return "the cluster has another certificate authority now"
+    if differs := _leads_elsewhere(seen, held):
+        return differs
     if held.user != account.identity(seen.user):
         return f"the kubeconfig is for {held.user.name} in other groups, or for another user"
     if seen.objects is not None and seen.objects.uid != held.account:
@@ -101,16 +100,16 @@ def _outdated(seen: Seen) -> str:
 
 def _leads(seen: Seen, held: TokenKubeconfig) -> bool:
     """Whether the kubeconfig is for this user, and for the present endpoint and authority."""
-    same = held.server == seen.endpoint and held.user == account.identity(seen.user)
-    return same and held.authority.strip() == _trusted(seen)
+    return not _leads_elsewhere(seen, held) and held.user == account.identity(seen.user)
 
 
-def _trusted(seen: Seen) -> bytes:
-    return seen.found[seen.authority].pair.certificate.strip()
+def _leads_elsewhere(seen: Seen, held: TokenKubeconfig) -> str:
+    authority = seen.found[seen.authority].pair.certificate
+    return leads_elsewhere(held.server, held.authority, seen.endpoint, authority)
 
 
 def _half(held: TokenKubeconfig) -> datetime:
-    return held.issued + (held.expires - held.issued) / 2
+    return HALF.due(held.issued, held.expires)
 
 
 def _outlives(seen: Seen) -> bool:

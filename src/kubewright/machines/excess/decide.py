@@ -26,7 +26,7 @@ from kubewright.api.machine import excess
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import Plan
-from kubewright.machines.deployment.policy import replaces
+from kubewright.machines.deployment import replaces
 from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.replicas.deployment.seen import Seen
 

@@ -4,7 +4,7 @@ Theory.      Each cloud once had a kind of class of its own (AWSMachineClass); a
              MachineClass that says the same (``driver.contract.Migrates``). For a class of such a kind that
              machines or sets refer to: read it, make the MachineClass of the same name, mark the old class,
              change the kind in what refers to it. The kind of the class takes no part in the identity of a
-             template (``machines.deployment.template``), so nothing is rolled out.
+             template (``machines.deployment``), so nothing is rolled out.
 Invariants.  Every step is found undone or done by looking, so a pass may end at each of them and the next one
              goes on. References are what makes one necessary, so they are changed last. Top down: the
              deployment before its sets, sets before machines, else a controller would write the old kind

@@ -33,7 +33,7 @@ from kubewright.machines.machine.caches import belongs
 from kubewright.machines.machine.in_place import reason_in
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.template import moved_patch
+from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.seen import Nodes, RollingSeen
 from kubewright.machines.rolling.steps import ClearMoved, MarkNode, MarkSet, Move, NodeStep, Step, UpdateMark

@@ -1,89 +1,48 @@
 """What is in the Secrets of a cluster's authorities, keys and kubeconfig, as values. Pure.
 
-Theory.      A kubeconfig has a certificate of one user, signed with the key of the cluster's certificate
-             authority; it is good for a year, and is made anew when half of its life is over, and when the
-             authority or the endpoint changes.
-Source       capi.md §6.3, §9.3; nested.md A6, A7.
-Called by    ``bootstrap``, ``clusters`` and ``controlplanes``. ``contents`` reads and makes them.
+Theory.      What a Secret holds is a value of ``pki.credentials``, and its metadata: whose it is, and in
+             which version a write has to find it. What is made, and when it is made anew, ``pki.keyring``
+             decides.
+Called by    ``bootstrap``, ``clusters`` and ``controlplanes``. ``contents`` reads Secrets.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from enum import StrEnum
 
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_TYPE
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.pki.clusters import out_of_date
+from kubewright.pki.credentials import CERTIFICATE_KEY, PRIVATE_KEY, Held
 from kubewright.pki.keys import KeyPair
-from kubewright.wire.http import User
-
-CERTIFICATE_KEY, PRIVATE_KEY = "tls.crt", "tls.key"
-ADMIN = User("kubernetes-admin", ("system:masters",))
-LIFETIME = timedelta(days=365)
-"""Of the certificates in kubeconfigs."""
-
-
-class Purpose(StrEnum):
-    """What a pair is for; the value ends the name of its Secret."""
-
-    CA = "ca"
-    ETCD = "etcd"
-    FRONT_PROXY = "proxy"
-    SERVICE_ACCOUNT = "sa"
-    ETCD_CLIENT = "apiserver-etcd-client"
+from kubewright.wire.gvk import split_api_version
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
-    """A cluster's certificate authority.
+class Found(Held):
+    """A Secret that exists."""
 
-    ``certificate`` and ``key``  PEM
-    ``problem``  why it cannot sign, as the end of a sentence about its Secret; empty if it can
-    ``not_before``, ``not_after``  when it is valid; None if that cannot be read
-    """
+    metadata: ObjectMeta = field(kw_only=True)
 
-    certificate: bytes
-    key: bytes = field(default=b"", repr=False)
-    problem: str = ""
-    not_before: datetime | None = None
-    not_after: datetime | None = None
-
-    def cannot_sign(self, now: datetime) -> str:
-        """Why it cannot sign now; empty if it can."""
-        if self.problem or self.not_before is None or self.not_after is None:
-            return self.problem
-        return out_of_date(self.not_before, self.not_after, now)
-
-
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
-    """A Secret with a kubeconfig, as far as decisions look at it.
-
-    ``metadata``   of the Secret
-    ``server``     URL; empty if the content cannot be read
-    ``authority``  the certificate that it trusts (PEM)
-    ``not_before``, ``not_after``  of the client's certificate; None if there is none
-    ``certificate``  of the client (PEM)
-    """
-
-    metadata: ObjectMeta
-    server: str = ""
-    authority: bytes = b""
-    not_before: datetime | None = None
-    not_after: datetime | None = None
-    certificate: bytes = b""
+    def controlled_by(self, owner: OwnerReference) -> bool:
+        """Whether this object controls the Secret. API version and uid are not compared."""
+        mine = self.metadata.controller
+        return mine is not None and _named(mine) == _named(owner)
 
     def owned_by(self, owner: OwnerReference) -> bool:
-        """Whether the Cluster is an owner of the Secret, so that it is ours to keep: by kind and name, since
+        """Whether this object is an owner of the Secret, so that it is ours to keep: by kind and name, since
         its uid is another one after ``clusterctl move`` or from a backup."""
         mine = owner.kind, owner.name
         return any((each.kind, each.name) == mine for each in self.metadata.owner_references)
 
 
-def secret_name(cluster: str, purpose: Purpose) -> str:
-    """The Secret of a pair, in the namespace of the Cluster."""
-    return f"{cluster}-{purpose.value}"
+def _named(owner: OwnerReference) -> tuple[str, str, str]:
+    return split_api_version(owner.api_version)[0], owner.kind, owner.name
+
+
+def controlled(secrets: Mapping[str, Found], owner: OwnerReference) -> frozenset[str]:
+    """The names of those of the Secrets that this object controls."""
+    return frozenset(name for name, each in secrets.items() if each.controlled_by(owner))
 
 
 def url(endpoint: ApiEndpoint) -> str:
@@ -96,39 +55,10 @@ def pair_of(secret: Secret) -> KeyPair:
     return KeyPair(secret.data.get(CERTIFICATE_KEY, b""), secret.data.get(PRIVATE_KEY, b""))
 
 
-def data_of(certificate: bytes, key: bytes) -> dict[str, bytes]:
-    """What the Secret of a pair holds."""
-    return {CERTIFICATE_KEY: certificate, PRIVATE_KEY: key}
-
-
-def mismatch(found: Kubeconfig, server: str, authority: bytes) -> str:
-    """Why a kubeconfig does not lead to this server; empty if it does.
-
-    ``server``     URL of the API server
-    ``authority``  the certificate that signs and is trusted (PEM)
-    """
-    if found.not_before is None or found.not_after is None:
-        return "the kubeconfig cannot be read"
-    if found.server != server:
-        return f"the API server is at {server.removeprefix('https://')} now"
-    return "the cluster has another certificate authority now" if trusts_another(found, authority) else ""
-
-
-def trusts_another(found: Kubeconfig, authority: bytes) -> bool:
-    """Whether a kubeconfig that can be read trusts another authority than this one (PEM)."""
-    return found.not_before is not None and found.authority.strip() != authority.strip()
-
-
-def half_time(found: Kubeconfig) -> datetime | None:
-    """When half of a kubeconfig's life is over; None: it cannot be read."""
-    if found.not_before is None or found.not_after is None:
-        return None
-    return found.not_before + (found.not_after - found.not_before) / 2
-
-
-def renewal(found: Kubeconfig, server: str, authority: bytes, now: datetime) -> tuple[str, timedelta | None]:
-    """Why a kubeconfig of ours is to be made anew now, or in how long it will be; see ``mismatch``."""
-    told, half = mismatch(found, server, authority), half_time(found)
-    if told or half is None:
-        return told, None
-    return ("half of the kubeconfig's life is over", None) if half <= now else ("", half - now)
+def secret_of(
+    name: str, namespace: str, cluster: str, owners: tuple[OwnerReference, ...], data: Mapping[str, bytes]
+) -> Secret:
+    """A Secret by Cluster API's contract: with its type, and the label of the cluster."""
+    labels = {CLUSTER_NAME_LABEL: cluster}
+    meta = ObjectMeta(name=name, namespace=namespace, labels=labels, owner_references=owners)
+    return Secret(metadata=meta, type=SECRET_TYPE, data=dict(data))

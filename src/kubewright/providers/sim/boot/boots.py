@@ -26,7 +26,7 @@ import structlog
 from msgspec.structs import replace
 
 from kubewright.base.errors import KubewrightError
-from kubewright.pki.clusters import public_key_hashes
+from kubewright.pki.facts import public_key_hashes
 from kubewright.providers.sim.boot.control_planes import (
     ControlPlane,
     ControlPlanes,

@@ -24,7 +24,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.errors import TransportError
 from kubewright.pki.certificates import new_request
-from kubewright.pki.clusters import public_key_hashes
+from kubewright.pki.facts import public_key_hashes
 from kubewright.providers.sim.boot.kubeadm import Join
 from kubewright.providers.sim.boot.userdata import Unbootable
 from kubewright.wire import goyaml

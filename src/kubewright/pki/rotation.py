@@ -10,9 +10,8 @@ Theory.      The Secret of the authority shows how far its rotation is. ``tls.cr
              new certificate is not valid yet, because a clock was ahead, BEGIN replaces it by another.
 Invariants.  No transition before all components run with the result of the last one. The authority of a user
              is never written. An old authority that has expired is replaced without waiting, since nothing
-             verifies by it.
-Source       nested.md A6 (CA rotation is two-phase), C4; decision 0034.
-Called by    ``keeper``; ``act`` makes what a transition writes.
+             verifies by it. Why in two phases, and what users may stop: decision 0034.
+Called by    ``controlplanes.certificates``, whose ``act`` writes what ``written`` makes of a transition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,35 +21,34 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 
-from kubewright.api.cluster.names import SECRET_VALUE_KEY
-from kubewright.api.controlplane.names import StopBefore
-from kubewright.api.controlplane.reasons import Reason
 from kubewright.base.clock import rfc3339
-from kubewright.controlplanes.certificates.found import Found
+from kubewright.pki.credentials import CERTIFICATE_KEY, KUBECONFIG_KEY, PRIVATE_KEY, TENTH, Held, data_of
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
+from kubewright.pki.keyring import Transition
 from kubewright.pki.keys import BACKDATED, KeyPair, pems
-from kubewright.runtime.credentials.values import CERTIFICATE_KEY, PRIVATE_KEY, data_of
 
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
 """The keys under which the Secret has the certificate and the key that sign after SIGN."""
-RENEWAL_PART = 10
-"""An authority is replaced when this part of its life is left: one tenth, a year of ten."""
 
 
-class Transition(StrEnum):
-    """A change of the Secret of an authority; the value says what holds after it."""
+class Stage(StrEnum):
+    """How far the rotation of an authority is."""
 
-    BEGIN = "a new one is trusted beside it"
-    SIGN = "the new one signs"
-    DROP = "the old one is trusted no more"
+    TRUSTING_BOTH = "TrustingBoth"
+    SIGNING_WITH_NEW = "SigningWithNew"
+    NOT_OURS = "NotOurs"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The ``spec.certificateAuthorities`` of the control plane, with defaults."""
+    """What a user asks for: the ``spec.certificateAuthorities`` of the control plane, with defaults.
+
+    ``rotate_after``  every authority that was made before is replaced
+    ``stop_before``   the transition that waits until the user says otherwise; None: none does
+    """
 
     rotate_after: datetime | None = None
-    stop_before: str = StopBefore.NEVER
+    stop_before: Transition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +73,10 @@ class View:
     """
 
     secret: str
-    authority: Found
+    authority: Held
     ours: bool
     asked: Asked
-    found: Mapping[str, Found]
+    found: Mapping[str, Held]
     consumers: tuple[Consumer, ...]
     now: datetime
 
@@ -96,7 +94,7 @@ class Rotation:
 
     transition: Transition | None = None
     because: str = ""
-    stage: Reason | None = None
+    stage: Stage | None = None
     told: str = ""
     wake: datetime | None = None
 
@@ -117,11 +115,11 @@ def decide(view: View) -> Rotation:
         return Rotation(wake=due)
     if not view.ours:
         told = f"Secret {view.secret} is not ours to write: {because}, and its owner has to replace it"
-        return Rotation(stage=Reason.NOT_OURS, told=told) if view.asked.rotate_after else Rotation()
+        return Rotation(stage=Stage.NOT_OURS, told=told) if view.asked.rotate_after else Rotation()
     return Rotation(Transition.BEGIN, f"{because}: {Transition.BEGIN}")
 
 
-def trusted_by(authority: Found) -> tuple[bytes, ...]:
+def trusted_by(authority: Held) -> tuple[bytes, ...]:
     """The certificates in ``tls.crt`` of an authority; the first is the one that signs."""
     try:
         return tuple(pems(authority.pair.certificate))
@@ -131,11 +129,11 @@ def trusted_by(authority: Found) -> tuple[bytes, ...]:
 
 def digest_of(contents: Mapping[str, bytes]) -> str:
     """The digest of the certificates in a Secret, as in ``status.certificates``. Empty: there are none."""
-    said = contents.get(CERTIFICATE_KEY) or contents.get(SECRET_VALUE_KEY)
+    said = contents.get(CERTIFICATE_KEY) or contents.get(KUBECONFIG_KEY)
     return sha256(said).hexdigest()[:16] if said else ""
 
 
-def written(transition: Transition, authority: Found, new: KeyPair) -> dict[str, bytes | None]:
+def written(transition: Transition, authority: Held, new: KeyPair) -> dict[str, bytes | None]:
     """The entries of the Secret after a transition; None: the entry is removed. BEGIN alone reads ``new``."""
     trusted, pair = trusted_by(authority), authority.pair
     match transition:
@@ -155,7 +153,7 @@ def written(transition: Transition, authority: Found, new: KeyPair) -> dict[str,
 
 def _due(facts: Facts, asked: Asked) -> tuple[datetime, str]:
     """When an authority is to be replaced, and why, a clause."""
-    late = facts.not_after - (facts.not_after - facts.not_before) / RENEWAL_PART
+    late = TENTH.due(facts.not_before, facts.not_after)
     after = asked.rotate_after
     if after is not None and facts.not_before + BACKDATED < after < late:
         return after, f"it was made before {rfc3339(after)}"
@@ -170,14 +168,14 @@ def _while_old_signs(view: View, facts: Facts) -> Rotation:
         because = f"the new one is valid only from {rfc3339(begins)}, so another is made: {Transition.BEGIN}"
         return Rotation(Transition.BEGIN, because)
     waits = next(_without_both(view), "") or next(_not_restarted(view), "")
-    if not waits and view.asked.stop_before == StopBefore.SIGNING:
+    if not waits and view.asked.stop_before is Transition.SIGN:
         waits = "it stops before Signing, as spec.certificateAuthorities.stopBefore says or leaves it"
     if waits and facts.not_after > view.now:
-        return Rotation(stage=Reason.TRUSTING_BOTH, told=f"{told}; {waits}")
-    return Rotation(Transition.SIGN, f"both are trusted: {Transition.SIGN}", Reason.TRUSTING_BOTH, told)
+        return Rotation(stage=Stage.TRUSTING_BOTH, told=f"{told}; {waits}")
+    return Rotation(Transition.SIGN, f"both are trusted: {Transition.SIGN}", Stage.TRUSTING_BOTH, told)
 
 
-def _begins(authority: Found) -> datetime:
+def _begins(authority: Held) -> datetime:
     """When the certificate that is to sign next begins to be valid; at once if it cannot be read."""
     with suppress(ValueError):
         return facts_of(authority.contents[NEXT_CERTIFICATE]).not_before
@@ -192,12 +190,12 @@ def _while_new_signs(view: View, trusted: tuple[bytes, ...]) -> Rotation:
         or next(_without_both(view), "")
         or next(_not_restarted(view), "")
     )
-    if not waits and view.asked.stop_before in (StopBefore.SIGNING, StopBefore.DROPPING):
+    if not waits and view.asked.stop_before in (Transition.SIGN, Transition.DROP):
         waits = "it stops before Dropping, as spec.certificateAuthorities.stopBefore says or leaves it"
     if waits:
-        return Rotation(stage=Reason.SIGNING_WITH_NEW, told=f"{told}; {waits}")
+        return Rotation(stage=Stage.SIGNING_WITH_NEW, told=f"{told}; {waits}")
     return Rotation(
-        Transition.DROP, f"nothing of the old one is left: {Transition.DROP}", Reason.SIGNING_WITH_NEW, told
+        Transition.DROP, f"nothing of the old one is left: {Transition.DROP}", Stage.SIGNING_WITH_NEW, told
     )
 
 
@@ -241,7 +239,7 @@ def _affected(view: View) -> Iterator[str]:
             yield name
 
 
-def _presented(found: Found) -> bytes:
+def _presented(found: Held) -> bytes:
     """The certificate that a client or server presents which uses this Secret; empty: there is none."""
     if found.kubeconfig is not None:
         return found.kubeconfig.certificate

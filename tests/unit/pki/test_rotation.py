@@ -7,26 +7,15 @@ from functools import cache
 
 import pytest
 
-from kubewright.api.controlplane.names import StopBefore
-from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta
-from kubewright.controlplanes.certificates.look import read_secret
-from kubewright.controlplanes.certificates.rotation import (
-    Asked,
-    Consumer,
-    Transition,
-    View,
-    decide,
-    digest_of,
-    trusted_by,
-    written,
-)
 from kubewright.pki.certificates import Identity, new_leaf
-from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.clusters import by_certificate, kubeconfig, new_cluster_authority
 from kubewright.pki.facts import is_signed_by
+from kubewright.pki.keyring import Transition
 from kubewright.pki.keys import Algorithm, pems
-from kubewright.runtime.credentials.contents import render
+from kubewright.pki.rotation import Asked, Consumer, Stage, View, decide, digest_of, trusted_by, written
+from kubewright.runtime.credentials.contents import read_secret
 from kubewright.testing.clocks import BEGIN as NOW
 from kubewright.wire.http import User
 
@@ -73,9 +62,11 @@ def leaf(by=OLD, name="demo-apiserver"):
     return secret(name, {"tls.crt": made.certificate, "tls.key": made.key})
 
 
-def kubeconfig(trusts, by=OLD, name="demo-kubeconfig"):
+def access(trusts, by=OLD, name="demo-kubeconfig"):
     made = new_leaf(Identity(by.certificate, by.key), User("admin", ()), NOW, DAY)
-    return secret(name, {"value": render("demo", "demo-admin", "https://a", trusts, made)})
+    return secret(
+        name, {"value": kubeconfig("demo", "demo-admin", "https://a", trusts, by_certificate(made))}
+    )
 
 
 def view(data, *others, consumers=(), asked=NOTHING, ours=True, now=NOW):
@@ -148,7 +139,7 @@ def test_a_users_authority_is_refused_with_a_reason_where_one_asks(asked):
         "Secret demo-ca is not ours to write: it was made before 2030-01-01T00:00:00Z, and its owner has to "
         "replace it"
     )
-    expected = (None, Reason.NOT_OURS, told) if asked is NOW_PLEASE else (None, None, "")
+    expected = (None, Stage.NOT_OURS, told) if asked is NOW_PLEASE else (None, None, "")
     assert (answer.transition, answer.stage, answer.told) == expected
 
 
@@ -165,15 +156,15 @@ TOLD = "Secret demo-ca: the old authority signs, and components are given both; 
             id="one runs with the old one alone",
         ),
         pytest.param(
-            view(begun(), kubeconfig(OLD.certificate), consumers=[running(TRUSTING)]),
+            view(begun(), access(OLD.certificate), consumers=[running(TRUSTING)]),
             "waits until the kubeconfig in Secret demo-kubeconfig trusts both",
             id="a kubeconfig trusts the old one alone",
         ),
         pytest.param(
-            view(begun(), kubeconfig(pair().certificate)), "", id="a kubeconfig is another control plane's"
+            view(begun(), access(pair().certificate)), "", id="a kubeconfig is another control plane's"
         ),
         pytest.param(
-            view(begun(), kubeconfig(BOTH), consumers=[running(kubeconfig(OLD.certificate))]),
+            view(begun(), access(BOTH), consumers=[running(access(OLD.certificate))]),
             "waits until all instances of NestedAPIServer front run with what is in Secret demo-kubeconfig now",
             id="one runs with a kubeconfig from before",
         ),
@@ -188,11 +179,11 @@ TOLD = "Secret demo-ca: the old authority signs, and components are given both; 
             id="what a foreign one runs with is not known",
         ),
         pytest.param(
-            view(begun(), asked=Asked(None, StopBefore.SIGNING)),
+            view(begun(), asked=Asked(None, Transition.SIGN)),
             "it stops before Signing, as spec.certificateAuthorities.stopBefore says or leaves it",
             id="a user wants to go on by hand",
         ),
-        pytest.param(view(begun(), asked=Asked(None, StopBefore.DROPPING)), "", id="a user stops it later"),
+        pytest.param(view(begun(), asked=Asked(None, Transition.DROP)), "", id="a user stops it later"),
         pytest.param(
             view(begun(), consumers=[running(CA)], now=OLD_ENDS), "", id="the old one has expired meanwhile"
         ),
@@ -201,7 +192,7 @@ TOLD = "Secret demo-ca: the old authority signs, and components are given both; 
 def test_the_new_one_signs_when_all_trust_both(seen, waits):
     answer = decide(seen)
     assert answer.transition == (None if waits else Transition.SIGN)
-    assert answer.stage is Reason.TRUSTING_BOTH
+    assert answer.stage is Stage.TRUSTING_BOTH
     assert not waits or answer.told == TOLD + waits
 
 
@@ -209,7 +200,7 @@ def test_the_new_one_signs_when_all_trust_both(seen, waits):
     ("seen", "waits"),
     [
         pytest.param(
-            view(signing(), leaf(NEW), kubeconfig(SWAPPED, NEW), consumers=[running(SIGNING)]),
+            view(signing(), leaf(NEW), access(SWAPPED, NEW), consumers=[running(SIGNING)]),
             "",
             id="nothing of the old one is left",
         ),
@@ -219,7 +210,7 @@ def test_the_new_one_signs_when_all_trust_both(seen, waits):
             id="a certificate of the old one is left",
         ),
         pytest.param(
-            view(signing(), kubeconfig(SWAPPED)),
+            view(signing(), access(SWAPPED)),
             "waits until what the old one signed is replaced in Secret demo-kubeconfig",
             id="a kubeconfig has a certificate of the old one",
         ),
@@ -229,7 +220,7 @@ def test_the_new_one_signs_when_all_trust_both(seen, waits):
             id="one still presents the old one's",
         ),
         pytest.param(
-            view(signing(), asked=Asked(None, StopBefore.DROPPING)),
+            view(signing(), asked=Asked(None, Transition.DROP)),
             "it stops before Dropping, as spec.certificateAuthorities.stopBefore says or leaves it",
             id="a user wants to go on by hand",
         ),
@@ -310,7 +301,7 @@ class Model:
         held = self.secrets.get("demo-kubeconfig")
         trusts = secret("demo-kubeconfig", held).kubeconfig.authority if held is not None else b""
         if trusts.strip() != self.authority.pair.certificate.strip():
-            made = kubeconfig(self.authority.pair.certificate, self.signs)
+            made = access(self.authority.pair.certificate, self.signs)
             self.secrets["demo-kubeconfig"] = made.contents
 
     def transition(self):
