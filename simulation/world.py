@@ -21,7 +21,7 @@ from kubewright.driver.contract import Driver
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

@@ -81,7 +81,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("deploy/monitoring", monitoring.files, shared=True),
     Generated("deploy/chart/files", chart.files),
-    Generated("src/kubewright/controlplanes/rendering", merge_keys.files, shared=True),
+    Generated("src/kubewright/controlplanes/templates", merge_keys.files, shared=True),
     Generated("examples", _sim_classes, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kubewright.controlplanes.etcd import NoData, Streamed
 from kubewright.controlplanes.hosting.contract import Replaced, Replacement, WorkloadIdentity
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.streams import NoData, Streamed
+from kubewright.controlplanes.members import Credentials, Endpoint
 from simulation.controlplanes.etcd import Content, Disk
 from simulation.controlplanes.health import content, signed
 from simulation.controlplanes.host import HostBusy, SimHost

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from kubewright.controlplanes.members.decide import AddLearner, Member, Promote, Remove, Step
+from kubewright.controlplanes.members import AddLearner, Member, Promote, Remove, Step
 
 Content = tuple[str, ...]
 """What users have written, in order."""

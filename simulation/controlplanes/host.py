@@ -18,7 +18,7 @@ from kubewright.controlplanes.hosting.contract import (
     WorkloadAddresses,
     WorkloadIdentity,
 )
-from kubewright.controlplanes.members.decide import AddLearner, Step
+from kubewright.controlplanes.members import AddLearner, Step
 from kubewright.machines.world import Half
 from kubewright.wire.gvk import Key
 from simulation.clock import SimClock

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
-from kubewright.controlplanes.members.decide import Step
+from kubewright.controlplanes.members import Step
 from kubewright.wire.gvk import Key
 from simulation.controlplanes import health, quorum
 from simulation.controlplanes.etcd import Content, Disk, Etcd

@@ -13,8 +13,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.members.client import NoAnswer
-from kubewright.controlplanes.members.decide import Access, Seen, Step
+from kubewright.controlplanes.etcd import NoAnswer
+from kubewright.controlplanes.members import Access, Seen, Step
 from simulation.controlplanes import health, quorum
 from simulation.controlplanes.host import SimHost
 from simulation.controlplanes.machine import HostMachine

@@ -25,7 +25,7 @@ from kubewright.clusters import world as clusters
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.family import KINDS
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.driver.contract import Driver
 from kubewright.kube.errors import ConnectFailed
 from kubewright.machines.world import Half

@@ -12,7 +12,7 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.base.delays import EVICTION
 from kubewright.base.durations import parse_duration
-from kubewright.machines.machine.settings import FORCE_AFTER_SILENCE
+from kubewright.machines.settings import FORCE_AFTER_SILENCE
 from kubewright.wire import selectors
 from simulation.invariants.facts import (
     asks_for_deletion,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubewright.api.machine import names
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from simulation.invariants.facts import (
     controller_of,
     deleting,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.machine import names
-from kubewright.machines.machine.settings import MachineSettings, effective
+from kubewright.machines.settings import MachineSettings, effective
 from simulation.invariants.facts import deleting, phase
 from simulation.journal import ApiStep, Object
 

@@ -27,7 +27,7 @@ from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.testing.kubelets import stub

@@ -21,9 +21,9 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.apiserver.http.kubeconfig import render as kubeconfig
 from kubewright.base.clock import Clock
 from kubewright.controlplanes.hosting.contract import Hosting, Workload, WorkloadIdentity
-from kubewright.controlplanes.rendering.render import render
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.controlplanes.templates.render import render
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.pki.certificates import Identity, new_authority, new_client, new_leaf, new_server

@@ -13,8 +13,8 @@ from tests.conformance.etcd_clients import etcd_client, writing
 from tests.conformance.programs import ETCD, Plane, hosted, identity
 
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.members.client import Members, NoAnswer
-from kubewright.controlplanes.members.decide import (
+from kubewright.controlplanes.etcd import Members, NoAnswer
+from kubewright.controlplanes.members import (
     Access,
     Credentials,
     Endpoint,

@@ -13,8 +13,8 @@ from tests.conformance.test_nested_programs import processes, serving
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import EVENT, SECRET
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.members.client import tls_of
-from kubewright.controlplanes.members.decide import Credentials
+from kubewright.controlplanes.etcd import tls_of
+from kubewright.controlplanes.members import Credentials
 from kubewright.kube.client import Client
 from kubewright.testing.kubelets.hosts import may_mount
 from kubewright.testing.left_programs import nothing_left

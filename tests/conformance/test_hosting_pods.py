@@ -27,7 +27,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.controlplanes.hosting.pods.kinds import SERVICE
+from kubewright.controlplanes.hosting.pods.objects import SERVICE
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.kube.scope import Namespaces

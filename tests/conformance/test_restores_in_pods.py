@@ -19,8 +19,8 @@ import kubewright
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
 from kubewright.api.core import POD
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.etcdutl import PROGRAM, REVISION_GAP
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, places
+from kubewright.controlplanes.members import ETCDUTL, REVISION_GAP
 from kubewright.kube.client import Client
 from kubewright.testing.kubelets.hosts import may_mount
 from kubewright.testing.servers import real_api
@@ -47,7 +47,7 @@ def this_program(folder: Path) -> str:
 
 
 async def test_each_of_three_members_in_pods_has_what_the_snapshot_had(tmp_path, real_kubernetes):
-    etcdutl = str(await Binaries(places(os.environ)).find(PROGRAM, ""))
+    etcdutl = str(await Binaries(places(os.environ)).find(ETCDUTL, ""))
     async with (
         buckets() as bucket,
         real_api(real_kubernetes) as api,
@@ -56,7 +56,7 @@ async def test_each_of_three_members_in_pods_has_what_the_snapshot_had(tmp_path,
             tmp_path,
             manager=False,
             names=True,
-            programs={**programs(), PROGRAM: etcdutl, IMAGE: this_program(tmp_path)},
+            programs={**programs(), ETCDUTL: etcdutl, IMAGE: this_program(tmp_path)},
         ) as on,
         controllers(on, api, restore_image=IMAGE),
     ):

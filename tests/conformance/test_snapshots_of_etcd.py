@@ -12,7 +12,7 @@ from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT, NESTED_ETCD
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.etcdutl import REVISION_GAP
+from kubewright.controlplanes.members import REVISION_GAP
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.testing.left_programs import nothing_left

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.component import decide, look, obstacles, rollout, status
+from kubewright.controlplanes import members
+from kubewright.controlplanes.component import decide, look, obstacles, status
+from kubewright.controlplanes.component import workload as rollout
 from kubewright.controlplanes.component.decide import Apply, Plan, Remove, RemoveFinalizer, Replace
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.snapshots.restoring import act as restoring
 from kubewright.controlplanes.snapshots.restoring.decide import Seen as Restore
 from kubewright.controlplanes.snapshots.stores import FolderStore

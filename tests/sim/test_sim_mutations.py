@@ -27,18 +27,18 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
+from kubewright.machines.caches import Caches
 from kubewright.machines.excess import decide as excess_decide
 from kubewright.machines.machine import creation, decide, deletion, look, reconciler, states
 from kubewright.machines.machine import seen as machine_seen
 from kubewright.machines.machine.applied import Specs
-from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset import policy as set_policy
 from kubewright.machines.machineset.member import MachineMember, age
-from kubewright.machines.rolling import updating
+from kubewright.machines.rolling import decide as rolling_decide
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import status as deployment_status
@@ -217,8 +217,10 @@ def _never_frozen(patch: Patch) -> None:
 
 def _selected_ones_serve(patch: Patch) -> None:
     """A node that is selected for an update counts as available as long as its machine runs."""
-    true = updating.selectable
-    patch.setattr(updating, "selectable", lambda fleet, limits, _selected, _up: true(fleet, limits, 0, 0))
+    true = rolling_decide.selectable
+    patch.setattr(
+        rolling_decide, "selectable", lambda fleet, limits, _selected, _up: true(fleet, limits, 0, 0)
+    )
 
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:

@@ -2,7 +2,7 @@
 
 The controllers make such pods; no user calls it, so no help lists it.
 
-Called by    ``app``; the work is in ``controlplanes.hosting.pods.restore_member``.
+Called by    ``app``; the work is in ``controlplanes.hosting.pods.restoring``.
 """
 
 from pathlib import Path
@@ -33,13 +33,13 @@ def receive(
     """Wait until the controllers have sent a snapshot."""
     import asyncio
 
-    from kubewright.controlplanes.hosting.pods import restore_member
+    from kubewright.controlplanes.hosting.pods import restoring
 
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise InvalidInput(f"--listen: {listen} has no port")
-    site = restore_member.Site(host.strip("[]"), int(port), cert_file, key_file, trusted_ca_file)
-    asyncio.run(restore_member.receive(site, folder))
+    site = restoring.Site(host.strip("[]"), int(port), cert_file, key_file, trusted_ca_file)
+    asyncio.run(restoring.receive(site, folder))
 
 
 @app.command()
@@ -50,6 +50,6 @@ def place(
     mark: Annotated[str, typer.Option(help="Of this replacement.")],
 ) -> None:
     """Put the new data in the place of the former."""
-    from kubewright.controlplanes.hosting.pods import restore_member
+    from kubewright.controlplanes.hosting.pods import restoring
 
-    restore_member.place(folder, data, mark)
+    restoring.place(folder, data, mark)

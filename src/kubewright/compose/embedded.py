@@ -67,8 +67,7 @@ from kubewright.compose.leases import Announced
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import migrated_by, server_worlds
-from kubewright.controlplanes.hosting.contract import Hosting
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosting, Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting

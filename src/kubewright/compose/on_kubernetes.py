@@ -28,7 +28,7 @@ from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, idle, kinds, leases, makes_vms
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver

@@ -13,7 +13,7 @@ from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.scope import EVERYWHERE, Namespaces
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.reserves.seen import ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard

@@ -2,11 +2,12 @@
 
 Map.         ``family``        which objects belong to one control plane (pure)
              ``caches``        the informers and indexes that several of these controllers share
-             ``templates``     chooses the manifests that a component is made from, by version or channel
-             ``rendering``     fills in those manifests and applies the user's changes to them (pure)
+             ``templates``     chooses the manifests that a component is made from, fills them in, and applies
+                               what a user changes in them
              ``certificates``  makes and renews certificates and kubeconfigs, and replaces authorities
              ``hosting``       runs the programs: in pods, as processes, or inside this process
-             ``members``       adds and removes members of an etcd
+             ``members``       which change of an etcd's members is next (pure)
+             ``etcd``          a client of an etcd: asks and changes members, streams data
              ``component``     the controllers of NestedEtcd, NestedAPIServer and NestedControllerManager
              ``plane``         the controller of NestedControlPlane
              ``templated``     creates the components of a NestedControlPlane that names a template

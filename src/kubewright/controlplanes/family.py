@@ -1,22 +1,30 @@
-"""Which objects belong to one control plane, and how they find each other. Pure.
+"""Which objects belong to one control plane, how they find each other, and by what they are paused. Pure.
 
 Theory.      A family is a NestedControlPlane, the components that it names, and the Cluster that owns it. The
              NestedControlPlane becomes the controlling owner of its components; a Cluster, if there is one,
              controls the NestedControlPlane. A component finds its control plane by its controlling owner,
              and the other components by the references in the spec of that control plane.
+Pauses.      As in Cluster API, an object is paused by its own annotation, by that of its control plane, and
+             by ``spec.paused`` of its Cluster. While it is paused its controller changes nothing: the
+             programs go on as they are, and a deletion waits. The one thing that it writes is the condition
+             Paused, so that a user sees why nothing happens; it exists only while the object is paused. An
+             object that clusterctl has moved to another management cluster, and deletes here, is not written
+             at all (decision 0042).
 Invariants.  Owners are compared by group and kind, never by version. Secrets, StatefulSets and processes are
              named after the Cluster that owns the control plane; without one, after its label
              ``cluster.x-k8s.io/cluster-name``; without that, after the control plane.
-Source       seed 003 (owner references, discovery of siblings); nested.md A4; S3-10 to S3-14.
 Called by    all controllers of this package.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import PAUSED, with_conditions
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
-from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, Condition, ObjectReference
 from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
@@ -31,6 +39,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.wire.gvk import Key, split_api_version
 
 ComponentObject = NestedEtcd | NestedAPIServer | NestedControllerManager
@@ -134,3 +143,44 @@ def _controller(meta: ObjectMeta, kind: Kind[Any]) -> OwnerReference | None:
         return None
     group, _ = split_api_version(owner.api_version)
     return owner if (group, owner.kind) == (kind.resource.group, kind.resource.kind) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """By what an object is paused, a clause. ``moved``: clusterctl deletes it here, so it is not written."""
+
+    because: str
+    moved: bool = False
+
+
+def pause_of(
+    meta: ObjectMeta, plane: NestedControlPlane | None = None, cluster: Cluster | None = None
+) -> Pause | None:
+    """By what an object is paused; None: it is not. ``plane``, ``cluster``: those that it belongs to."""
+    above = plane.metadata.annotations if plane is not None else {}
+    for annotations in (meta.annotations, above):
+        if names.DELETE_FOR_MOVE_ANNOTATION in annotations:
+            return Pause("clusterctl has moved it to another management cluster", moved=True)
+    if names.paused(meta.annotations):
+        return Pause(f"it has the annotation {names.PAUSED_ANNOTATION}")
+    if plane is not None and names.paused(above):
+        return Pause(f"NestedControlPlane {plane.name} has the annotation {names.PAUSED_ANNOTATION}")
+    if cluster is not None and cluster.spec.paused:
+        return Pause(f"Cluster {cluster.name} has spec.paused")
+    return None
+
+
+def pause_of_family(meta: ObjectMeta, family: Family | None) -> Pause | None:
+    """By what an object of a control plane is paused. ``family``: None while there is no control plane."""
+    return pause_of(meta) if family is None else pause_of(meta, family.plane, family.cluster)
+
+
+def with_pause(conditions: Iterable[Condition], pause: Pause, now: datetime) -> tuple[Condition, ...]:
+    """The conditions as they were, and Paused."""
+    told = Condition(type=PAUSED, status="True", reason=PAUSED, message=pause.because[:MESSAGE_CHARS])
+    return with_conditions(conditions, [told], now)
+
+
+def without_pause(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions of an object that is not paused."""
+    return tuple(each for each in conditions if each.type != PAUSED)

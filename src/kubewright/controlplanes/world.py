@@ -28,21 +28,21 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
 )
-from kubewright.controlplanes.component import reconciler as component
-from kubewright.controlplanes.component.setup import ComponentSetup, ConnectToEtcd, Keeper
-from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
-from kubewright.controlplanes.members.client import Members
-from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
-from kubewright.controlplanes.plane import reconciler as plane
-from kubewright.controlplanes.snapshots import streams
+from kubewright.controlplanes import etcd
+from kubewright.controlplanes.component import wiring
+from kubewright.controlplanes.component.look import ComponentSetup, ConnectToEtcd, Keeper
+from kubewright.controlplanes.etcd import Members
+from kubewright.controlplanes.hosting.contract import EMBEDDED, Hosts
+from kubewright.controlplanes.nestedcluster import wiring as nestedcluster
+from kubewright.controlplanes.plane import wiring as plane
 from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
 from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.snapshots.taking.act import Stream
-from kubewright.controlplanes.templated import reconciler as templated
+from kubewright.controlplanes.templated import wiring as templated
 from kubewright.controlplanes.templates import catalog
-from kubewright.controlplanes.users import reconciler as users
 from kubewright.controlplanes.users import restored
+from kubewright.controlplanes.users import wiring as users
 from kubewright.controlplanes.users.connection import Connect, by_sockets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -140,7 +140,7 @@ def world(
     keeper: Callable[[Environment], Keeper],
     connect: Connect = by_sockets,
     to_etcd: ConnectToEtcd = Members,
-    stream: Stream = streams.stream,
+    stream: Stream = etcd.stream,
 ) -> World:
     """This world. ``find_hosts`` says where components run; ``keeper`` makes and renews their certificates.
     ``connect`` makes the transports to control planes, ``to_etcd`` the clients of members of an etcd, and
@@ -160,7 +160,7 @@ def world(
             made.append(plane.wire(environment))
         if nestedcluster.CONTROLLER in chosen:
             made.append(nestedcluster.wire(environment))
-        made += component.wire(environment, setup, chosen)
+        made += wiring.wire(environment, setup, chosen)
         others: dict[str, Callable[[], Controller]] = {
             templated.CONTROLLER: lambda: templated.wire(environment),
             taking.CONTROLLER: lambda: taking.wire(environment, hosts, stream),

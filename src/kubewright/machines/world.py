@@ -27,11 +27,10 @@ from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.routing import RoutedDriver
+from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import reconciler as machine
-from kubewright.machines.machine.caches import shared_of
-from kubewright.machines.machine.settings import MachineSettings, SetSettings
 from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
@@ -40,6 +39,7 @@ from kubewright.machines.metrics import families
 from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
+from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets

@@ -26,8 +26,8 @@ from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Step
+from kubewright.machines.settings import MachineSettings
 from kubewright.nodes import health
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

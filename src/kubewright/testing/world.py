@@ -33,7 +33,7 @@ from kubewright.kube.config import load
 from kubewright.kube.header import read_page
 from kubewright.kube.scope import Namespaces
 from kubewright.machines.machine import userdata
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.providers import sim
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud

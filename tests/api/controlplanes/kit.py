@@ -27,7 +27,7 @@ from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes import world
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess

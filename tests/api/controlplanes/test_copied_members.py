@@ -27,9 +27,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.controlplanes.members.client import Members
-from kubewright.controlplanes.members.decide import Access, Credentials, Endpoint
-from kubewright.controlplanes.snapshots.streams import NoData, stream
+from kubewright.controlplanes.etcd import Members, NoData, stream
+from kubewright.controlplanes.members import Access, Credentials, Endpoint
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import new_authority, new_client, new_leaf

@@ -17,8 +17,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.builtin import Settings
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.task_hosting import TaskHosting
-from kubewright.controlplanes.hosting.contract import Workload
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts, Workload
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 

@@ -21,7 +21,7 @@ from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes.hosting.contract import Replacement, Running, Workload, WorkloadIdentity
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.kube.errors import TransportError

@@ -18,10 +18,9 @@ from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import Replacement, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
-from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
-from kubewright.controlplanes.hosting.pods.objects import labels
-from kubewright.controlplanes.members.decide import Credentials
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.hosting.pods.objects import CLAIM, SERVICE, WORKLOAD, labels
+from kubewright.controlplanes.members import Credentials
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import new_authority, new_client

@@ -28,7 +28,7 @@ from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.processes import record
 from kubewright.processes.program import Command as CommandProbe
 from kubewright.processes.program import Probe

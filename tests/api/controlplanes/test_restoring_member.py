@@ -10,11 +10,11 @@ import pytest
 from tests.api.interruptions import cut_short
 
 from kubewright.base.clock import SystemClock
+from kubewright.controlplanes.etcd import tls_of
 from kubewright.controlplanes.hosting.member_data import NotReplaced
-from kubewright.controlplanes.hosting.pods import restore_member
-from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
-from kubewright.controlplanes.members.client import tls_of
-from kubewright.controlplanes.members.decide import Credentials
+from kubewright.controlplanes.hosting.pods import restoring as restore_member
+from kubewright.controlplanes.hosting.pods.restoring import Target, listening, send
+from kubewright.controlplanes.members import Credentials
 from kubewright.pki.certificates import new_authority, new_client, new_leaf
 from kubewright.wire.http import User
 

@@ -13,7 +13,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.api.core import EVENT
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.wire.gvk import Key
 
 COMPONENTS = ("etcd", "apiserver", "controllerManager")

@@ -20,9 +20,9 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.informer import Informers
-from kubewright.machines.machine.caches import Caches
+from kubewright.machines.caches import Caches
 from kubewright.machines.machine.requests import Incomplete, Requests
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.spec import SimSpec

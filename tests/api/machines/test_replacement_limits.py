@@ -6,7 +6,7 @@ from kubewright.api.core import EVENT
 from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT
 from kubewright.compose.options import Options
-from kubewright.machines.machine.replacements import ReplacementLimits
+from kubewright.machines.settings import ReplacementLimits
 from kubewright.testing.world import Snapshot, World, embedded_world, short_timeouts
 
 

@@ -36,9 +36,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets
+from kubewright.machines.settings import SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets

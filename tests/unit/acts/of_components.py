@@ -14,6 +14,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NestedAPISer
 from kubewright.api.diff import merge_patch
 from kubewright.base import delays
 from kubewright.base.errors import After, InvalidInput, KubewrightError
+from kubewright.controlplanes import members
 from kubewright.controlplanes.component import act
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
@@ -27,15 +28,13 @@ from kubewright.controlplanes.component.decide import (
     Reserve,
     Step,
 )
+from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import API_SERVER
 from kubewright.controlplanes.component.seen import Seen
-from kubewright.controlplanes.component.setup import ComponentSetup
 from kubewright.controlplanes.component.status import status_of
-from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import NoAnswer
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.etcd import NoAnswer
+from kubewright.controlplanes.family import Pause
+from kubewright.controlplanes.hosting.contract import EMBEDDED, Hosts, Running, Workload, WorkloadIdentity
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write

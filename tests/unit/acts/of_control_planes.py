@@ -17,8 +17,7 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import AT_ONCE
-from kubewright.controlplanes.family import KINDS, Family
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import KINDS, Family, Pause
 from kubewright.controlplanes.plane import act
 from kubewright.controlplanes.plane.decide import (
     AddFinalizer,
@@ -29,8 +28,7 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     Step,
 )
-from kubewright.controlplanes.plane.rest import Rest
-from kubewright.controlplanes.plane.seen import Seen
+from kubewright.controlplanes.plane.seen import Rest, Seen
 from kubewright.controlplanes.plane.status import status_of
 from kubewright.kube.errors import Deposed
 from kubewright.runtime.result import Result

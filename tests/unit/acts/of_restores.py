@@ -21,10 +21,9 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Replaced, Replacement, Running, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
 from kubewright.controlplanes.hosting.member_data import NotReplaced
-from kubewright.controlplanes.members.decide import Credentials
+from kubewright.controlplanes.members import Credentials
 from kubewright.controlplanes.snapshots.files import Damaged, NotKept, StoreFailed
 from kubewright.controlplanes.snapshots.restoring.act import NotRestored, Restorer
 from kubewright.controlplanes.snapshots.restoring.decide import Release, ReplaceData, Source, Stop, Verify

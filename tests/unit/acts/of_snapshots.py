@@ -26,13 +26,11 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.controlplanes.etcd import NoCredentials, NoData, Streamed
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.credentials import NoCredentials
+from kubewright.controlplanes.hosting.contract import Hosts, Instance, Running, WorkloadIdentity
+from kubewright.controlplanes.members import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.files import SCRATCH, SQLITE, Damaged, StoreFailed, Taken
-from kubewright.controlplanes.snapshots.streams import NoData, Streamed
 from kubewright.controlplanes.snapshots.taking.act import NotTaken, Taker
 from kubewright.controlplanes.snapshots.taking.decide import DeleteFile, Take
 from kubewright.kube.errors import Deposed

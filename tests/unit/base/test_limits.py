@@ -5,7 +5,7 @@ import pytest
 from kubewright.base.limits import MOST_NUMBER, number_of
 from kubewright.builtin.disruption import portion
 from kubewright.clusters.machineset.preflight import parse_version
-from kubewright.machines.machine.replacements import parsed_limit
+from kubewright.machines.settings import parsed_limit
 from kubewright.rollout.model import resolve
 from kubewright.rollout.revisions import read_history
 from kubewright.wire.versions import rank

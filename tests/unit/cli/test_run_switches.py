@@ -11,8 +11,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli import main
 from kubewright.cli.run import config_file, mcm
 from kubewright.cli.run.switches import RunSwitches
-from kubewright.machines.machine.replacements import ReplacementLimits
-from kubewright.machines.machine.settings import MachineSettings, SetSettings, drain_policy
+from kubewright.machines.settings import MachineSettings, ReplacementLimits, SetSettings, drain_policy
 
 DEFAULTS = MachineSettings()
 

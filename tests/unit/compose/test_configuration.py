@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kubewright.compose.configuration import HIDDEN, configuration
 from kubewright.compose.options import Election, Options
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 
 
 def test_what_a_user_chose_is_shown_and_driver_options_are_not() -> None:

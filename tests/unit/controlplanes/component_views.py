@@ -21,8 +21,8 @@ from kubewright.controlplanes.component.policies import API_SERVER
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Instance, Running, Workload, WorkloadIdentity
-from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice
+from kubewright.controlplanes.templates.render import Rendered
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from kubewright.controlplanes.hosting.processes.allowed import (
     variables_of,
 )
 from kubewright.controlplanes.hosting.processes.instances import Site, program_of
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.processes.program import Command, Probe, Program
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")

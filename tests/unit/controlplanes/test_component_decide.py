@@ -44,6 +44,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.delays import DATED, JUST_PAST, UNHEARD
+from kubewright.controlplanes import members
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
@@ -55,15 +56,12 @@ from kubewright.controlplanes.component.decide import (
     Reserve,
     decide,
 )
-from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Certificates, Seen
-from kubewright.controlplanes.component.versions import Version, Versions
-from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.component.workload import Membership
+from kubewright.controlplanes.family import Family, Pause
 from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.templates.choice import NoChoice
+from kubewright.controlplanes.templates.choice import NoChoice, Version, Versions
 
 NEWER = workload("1.37.0")
 PAUSE = Pause("it is paused")

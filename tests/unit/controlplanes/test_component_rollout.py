@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from tests.unit.controlplanes.component_views import instance, workload
 
-from kubewright.controlplanes.component.rollout import next_instance, size_in_rollout
+from kubewright.controlplanes.component.workload import next_instance, size_in_rollout
 from kubewright.controlplanes.hosting.contract import Instance, Running
 
 NEW, OLD = workload("1.37.0", 3), workload("1.36.3", 3)

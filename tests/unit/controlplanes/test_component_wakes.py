@@ -19,7 +19,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import API_SERVER
-from kubewright.controlplanes.component.reconciler import Components, Wakes
+from kubewright.controlplanes.component.wiring import Components, Wakes
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.wire.gvk import Key

@@ -12,7 +12,7 @@ from kubewright.api.meta import ObjectMeta, owner_of
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.hosting.contract import Running, WorkloadIdentity
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 
 ALL_GONE = Running(data=frozenset())
 """Neither a StatefulSet is there nor a claim."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kubewright.controlplanes.members.decide import (
+from kubewright.controlplanes.members import (
     AddLearner,
     Member,
     Plan,

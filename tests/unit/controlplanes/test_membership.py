@@ -5,7 +5,7 @@ from tests.unit.controlplanes.test_members import member, peer
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
-from kubewright.controlplanes.component.membership import (
+from kubewright.controlplanes.component.workload import (
     Membership,
     endpoints,
     membership,
@@ -14,8 +14,7 @@ from kubewright.controlplanes.component.membership import (
     problem_of_number,
 )
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import peer_url
-from kubewright.controlplanes.members.decide import AddLearner, Endpoint, Plan, Promote, Remove, Seen
+from kubewright.controlplanes.members import AddLearner, Endpoint, Plan, Promote, Remove, Seen, peer_url
 
 PLACE = WorkloadIdentity("team", "demo", Component.ETCD, OwnerReference(name="store", uid="e"))
 HOSTS = tuple(f"127.64.0.{number}" for number in range(7))

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, ApiEndpoint
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.nestedcluster.decide import PublishEndpoint, Seen, decide, status_of
-from kubewright.controlplanes.pausing import Pause
 from kubewright.testing.clocks import BEGIN as NOW
 
 ENDPOINT = {"host": "127.0.0.2", "port": 6443}

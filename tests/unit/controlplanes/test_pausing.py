@@ -25,9 +25,8 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.controlplanes.component import decide as component
 from kubewright.controlplanes.component import status as of_component
-from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.family import Family, Pause, pause_of
 from kubewright.controlplanes.nestedcluster import decide as nestedcluster
-from kubewright.controlplanes.pausing import Pause, pause_of
 from kubewright.controlplanes.plane import decide as of_plane
 from kubewright.controlplanes.plane import seen as plane_seen
 from kubewright.controlplanes.plane import status as plane_status

@@ -18,8 +18,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.meta import OwnerReference
 from kubewright.base.delays import UNHEARD
-from kubewright.controlplanes.family import KINDS, Family
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import KINDS, Family, Pause
 from kubewright.controlplanes.plane.act import events_of
 from kubewright.controlplanes.plane.decide import (
     AddFinalizer,
@@ -29,9 +28,8 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     decide,
 )
-from kubewright.controlplanes.plane.pace import underway
 from kubewright.controlplanes.plane.seen import Seen
-from kubewright.controlplanes.plane.status import status_of
+from kubewright.controlplanes.plane.status import status_of, underway
 from kubewright.testing.clocks import BEGIN as NOW
 
 FIELDS = {

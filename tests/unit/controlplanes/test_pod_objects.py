@@ -9,8 +9,8 @@ from kubewright.api.controlplane.v1alpha4 import API_VERSION
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import objects
-from kubewright.controlplanes.hosting.pods.differences import Change, Create, Leave, Obstacle, covers, decide
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.hosting.pods.objects import Change, Create, Leave, Obstacle, covers, decide
+from kubewright.controlplanes.templates.render import Rendered
 
 PLACE = WorkloadIdentity(
     "team",

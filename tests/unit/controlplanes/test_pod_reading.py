@@ -6,7 +6,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import reading
-from kubewright.controlplanes.hosting.pods.kinds import CLAIM, INSTANCE
+from kubewright.controlplanes.hosting.pods.objects import CLAIM, INSTANCE
 
 UID = "u-1"
 FINGERPRINT = "controlplane.cluster.x-k8s.io/fingerprint"

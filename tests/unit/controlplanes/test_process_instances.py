@@ -10,18 +10,19 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
+from kubewright.controlplanes.hosting.processes.allowed import unsafe, unsupported
+from kubewright.controlplanes.hosting.processes.host import LONGEST, reason
 from kubewright.controlplanes.hosting.processes.instances import (
     SEARCH_PATH,
     ProgramSettings,
     Site,
     command_of,
+    files,
+    folders,
     program_of,
 )
-from kubewright.controlplanes.hosting.processes.output import LONGEST, reason
-from kubewright.controlplanes.hosting.processes.volumes import files, folders
-from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates import catalog
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.processes.program import HttpGet, Probe, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")

@@ -8,7 +8,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.processes import users
+from kubewright.controlplanes.hosting.processes import options as users
 from kubewright.controlplanes.hosting.processes.options import ProcessOptions, settings, user_of
 
 OURS = pwd.getpwnam("nobody")
@@ -96,7 +96,7 @@ def test_each_control_plane_has_a_user_where_that_is_possible(tmp_path, options,
 )
 def test_ranges_of_users_that_are_none_are_refused(text):
     with pytest.raises(InvalidInput):
-        users.read_range(text)
+        users.read_uids(text)
 
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
@@ -123,13 +123,13 @@ def test_users_are_given_once_and_kept(tmp_path):
 
 
 def test_the_user_of_a_control_plane_follows_from_its_name_and_the_salt_of_the_folder():
-    uids = users.read_range(users.RANGE)
-    assert users.choose("a", "salt", (), uids) == users.choose("a", "salt", (), uids)
-    assert len({users.choose(key, salt, (), uids) for key in "ab" for salt in ("x", "y")}) == 4
+    uids = users.read_uids(users.UIDS)
+    assert users.choose_uid("a", "salt", (), uids) == users.choose_uid("a", "salt", (), uids)
+    assert len({users.choose_uid(key, salt, (), uids) for key in "ab" for salt in ("x", "y")}) == 4
 
 
 def test_no_account_of_the_machine_is_given():
-    assert users.choose("a", "salt", (), range(OURS.pw_uid - 1, OURS.pw_uid + 1)) == OURS.pw_uid - 1
+    assert users.choose_uid("a", "salt", (), range(OURS.pw_uid - 1, OURS.pw_uid + 1)) == OURS.pw_uid - 1
 
 
 def test_no_user_is_given_without_a_range_and_a_damaged_file_stops_the_start(tmp_path):

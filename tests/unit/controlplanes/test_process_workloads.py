@@ -13,11 +13,12 @@ from kubewright.controlplanes.hosting.processes import kept as changes
 from kubewright.controlplanes.hosting.processes.addresses import (
     RANGE,
     Addresses,
+    balancer_of,
     choose,
+    problem_of_balancing,
     read_range,
     with_balancers,
 )
-from kubewright.controlplanes.hosting.processes.balancing import balancer_of, problem_of
 from kubewright.controlplanes.hosting.processes.binaries import (
     Binaries,
     Missing,
@@ -90,7 +91,10 @@ TWO = applied(EMPTY, "a", 2)
             id="wanted again, and its data went",
         ),
         pytest.param(
-            changes.removed(TWO, [0, 1, 7], keep_data=False), {}, (0, 1, 7), id="removed with an older folder"
+            changes.removed(TWO, [0, 1, 7], keep_data=False),
+            {},
+            (0, 1, 7),
+            id="removed with an older folder",
         ),
         pytest.param(
             changes.without(changes.removed(TWO, [], keep_data=False), [0]), {}, (1,), id="half removed"
@@ -170,7 +174,7 @@ def test_instances_with_another_readiness_probe_are_not_asked(probe):
     ],
 )
 def test_more_api_servers_than_a_balancer_has_addresses_for_are_refused(component, replicas, refused):
-    assert (problem_of(component, replicas) != "") is refused
+    assert (problem_of_balancing(component, replicas) != "") is refused
 
 
 def test_an_endpoint_from_before_there_were_balancers_stays():

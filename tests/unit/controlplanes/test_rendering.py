@@ -11,15 +11,17 @@ from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.component.workload import sources
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.allowed import problem_of_command, problems, variables_of
-from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
-from kubewright.controlplanes.hosting.processes.instances import Site, program_of
-from kubewright.controlplanes.hosting.processes.volumes import files
-from kubewright.controlplanes.rendering import flags, form
-from kubewright.controlplanes.rendering.patches import LARGEST, MOST_PATCHES, merge_keys_of
-from kubewright.controlplanes.rendering.render import render
-from kubewright.controlplanes.rendering.variables import expand, fill_in
+from kubewright.controlplanes.hosting.processes.allowed import (
+    problem_of_command,
+    problems,
+    unsafe,
+    unsupported,
+    variables_of,
+)
+from kubewright.controlplanes.hosting.processes.instances import Site, files, program_of
 from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.controlplanes.templates.patches import LARGEST, MOST_PATCHES, merge_keys_of, problem_of
+from kubewright.controlplanes.templates.render import expand, fill_in, managed_flags, render
 from kubewright.controlplanes.world import templates
 
 SERVICE = {
@@ -370,7 +372,7 @@ def test_whatever_the_patches_are_there_is_a_workload_that_hosts_can_read(patche
     asked = ComponentSpec(patches=tuple(patches))
     found = render(asked, CHOICE, VALUES, namespace="team", replicas=1)
     assert found.workload["metadata"]["name"] == "demo-toy"
-    assert [form.problem_of(each, each) for each in found.manifests] == ["", ""]
+    assert [problem_of(each, each) for each in found.manifests] == ["", ""]
     assert sources(found) is not None
     assert found.fingerprint
     assert judged(found) is not None
@@ -510,13 +512,13 @@ def test_what_is_known_at_the_start_is_expanded_like_a_kubelet_does():
 
 
 def test_flags_that_the_template_leaves_open_are_the_controllers():
-    assert flags.managed(CONTAINER["args"]) == {"data-dir", "peers"}
-    assert flags.managed(["run", "--", "--x"]) == frozenset()
+    assert managed_flags(CONTAINER["args"]) == {"data-dir", "peers"}
+    assert managed_flags(["run", "--", "--x"]) == frozenset()
 
 
 def test_a_flag_with_a_port_of_the_container_is_the_controllers():
     """Probes and Services name the port too."""
-    assert flags.managed(["--secure-port=6443", "--v=2"], [6443]) == {"secure-port"}
+    assert managed_flags(["--secure-port=6443", "--v=2"], [6443]) == {"secure-port"}
     for component in (Component.API_SERVER, Component.CONTROLLER_MANAGER):
         asked = ComponentSpec(version="1.36.3", extra_args={"secure-port": "7443"})
         choice = choose(component, asked, templates(), default="stable")

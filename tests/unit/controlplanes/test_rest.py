@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlaneSpec, SleepSchedule
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.plane.rest import Rest, rest_of
+from kubewright.controlplanes.plane.seen import Rest, rest_of
 
 NIGHTS = SleepSchedule(sleep="0 20 * * 1-5", wake="0 7 * * 1-5", time_zone="Europe/Berlin")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

@@ -16,9 +16,8 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays
 from kubewright.base.errors import Backoff, InvalidInput, KubewrightError
-from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.family import Family, Pause
 from kubewright.controlplanes.hosting.contract import Replaced
-from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.snapshots.files import StoreFailed, Taken
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring import decide as restoring

@@ -8,8 +8,7 @@ from kubewright.api.controlplane.names import COMPONENT_LABEL, RESTORING_ANNOTAT
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import restore_pods
-from kubewright.controlplanes.hosting.pods.kinds import INSTANCE
-from kubewright.controlplanes.hosting.pods.objects import selector
+from kubewright.controlplanes.hosting.pods.objects import INSTANCE, selector
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLACE = WorkloadIdentity(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.controlplanes.snapshots.streams import rank
+from kubewright.controlplanes.etcd import rank
 
 
 def says(member, leader="0", term=3, applied=100, **more):

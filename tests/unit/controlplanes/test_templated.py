@@ -10,7 +10,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedEtcdSpec,
 )
 from kubewright.api.controlplane.validate import validate_template
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.templated.decide import Create, Refer, Seen, decide
 
 ETCD, SERVER = Component.ETCD, Component.API_SERVER

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from tests.unit.looks.of_plane_users import a_user
 
-from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE
+from kubewright.controlplanes.users import seen
 from kubewright.controlplanes.users.connection import revoke
+from kubewright.controlplanes.users.seen import ACCOUNT, BINDING, ROLE
 from kubewright.testing.looks import Shelf
 from kubewright.wire.errors import NotFound
 
 ALICE = a_user(of={"name": "alice"})[1]
 MADE: tuple[tuple[Any, Any], ...] = (
-    (ACCOUNT, account.account(ALICE)),
-    (ROLE, account.role(ALICE)),
-    (BINDING, account.binding(ALICE)),
+    (ACCOUNT, seen.account_of(ALICE)),
+    (ROLE, seen.role_of(ALICE)),
+    (BINDING, seen.binding_of(ALICE)),
 )
 PATHS = [
     kind.resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"]) for kind, body in MADE

@@ -19,16 +19,19 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.users import account, kubeconfigs
-from kubewright.controlplanes.users.account import AccountObjects
+from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import (
+    AccountObjects,
     AddFinalizer,
     Grant,
     Issue,
     RemoveFinalizer,
     Revoke,
     Seen,
+    account_of,
+    binding_of,
+    role_of,
 )
 from kubewright.pki.keys import KeyPair
 from kubewright.runtime.credentials.values import Found
@@ -80,8 +83,8 @@ def secret(
 
 def objects(uid: str = "7", who: ControlPlaneUser | None = None) -> AccountObjects:
     mine = who or user()
-    there = {**account.account(mine), "metadata": {**account.account(mine)["metadata"], "uid": uid}}
-    return AccountObjects(there, account.role(mine), account.binding(mine))
+    there = {**account_of(mine), "metadata": {**account_of(mine)["metadata"], "uid": uid}}
+    return AccountObjects(there, role_of(mine), binding_of(mine))
 
 
 def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, **fields: Any) -> Seen:
@@ -176,7 +179,7 @@ def test_when_it_is_looked_at_again(given: Seen, wake: timedelta) -> None:
 
 
 def test_the_account_may_impersonate_this_name_and_these_groups_and_nothing_else() -> None:
-    rules = account.role(user(user="alice@example"))["rules"]
+    rules = role_of(user(user="alice@example"))["rules"]
     assert [(each["resources"], each["resourceNames"], each["verbs"]) for each in rules] == [
         (["users"], ["alice@example"], ["impersonate"]),
         (["groups"], ["a", "b"], ["impersonate"]),
@@ -184,7 +187,7 @@ def test_the_account_may_impersonate_this_name_and_these_groups_and_nothing_else
 
 
 def test_a_user_without_groups_may_not_choose_one() -> None:
-    rules = account.role(user(groups=()))["rules"]
+    rules = role_of(user(groups=()))["rules"]
     assert [(each["resources"], each["resourceNames"]) for each in rules] == [(["users"], ["alice"])]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.component.versions import Version, Versions, problem_of, waits_for
+from kubewright.controlplanes.templates.choice import Version, Versions, problem_of, waits_for
 
 ETCD, SERVER, MANAGER = Component
 KINDS = {ETCD: "NestedEtcd store", SERVER: "NestedAPIServer front", MANAGER: "NestedControllerManager loops"}

@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.core import CONFIG_MAP
 from kubewright.controlplanes.component.workload import Source, missing_of, sources
-from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.render import Rendered
 
 
 def rendered(*volumes):

@@ -9,19 +9,23 @@ from typing import Any
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION
 from kubewright.api.meta import owner_of
-from kubewright.controlplanes.component.look import Looker
+from kubewright.controlplanes import members
+from kubewright.controlplanes.component.look import CertificateRequest, ComponentSetup, Looker
 from kubewright.controlplanes.component.policies import API_SERVER, CONTROLLER_MANAGER, ETCD, Policy
 from kubewright.controlplanes.component.seen import Certificates, Seen
-from kubewright.controlplanes.component.setup import CertificateRequest, ComponentSetup
-from kubewright.controlplanes.component.versions import Version, Versions
-from kubewright.controlplanes.family import ComponentObject
-from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import Hosts, why_absent, why_elsewhere
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import NoAnswer
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.etcd import NoAnswer
+from kubewright.controlplanes.family import ComponentObject, Pause
+from kubewright.controlplanes.hosting.contract import (
+    Hosts,
+    Instance,
+    Running,
+    WorkloadAddresses,
+    WorkloadIdentity,
+    why_absent,
+    why_elsewhere,
+)
 from kubewright.controlplanes.templates.catalog import Catalog, Entry
-from kubewright.controlplanes.templates.choice import Choice, NoChoice
+from kubewright.controlplanes.templates.choice import Choice, NoChoice, Version, Versions
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 

@@ -22,15 +22,15 @@ from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import Code
 from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
+from kubewright.machines.caches import Caches, LookDeps
 from kubewright.machines.machine.applied import Specs
-from kubewright.machines.machine.caches import Caches, LookDeps
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.replacements import ReplacementCounts
 from kubewright.machines.machine.seen import Begun, Refused, Seen
-from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.machine.steps import Attachment, Record
+from kubewright.machines.machine.steps import Record
 from kubewright.machines.migration.old_classes import OldClasses
+from kubewright.machines.settings import MachineSettings, ReplacementCounts
+from kubewright.nodes.drain.volumes import Attachment
 from kubewright.nodes.health import Health
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.testing.clocks import ManualClock

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.nestedcluster.decide import Seen
-from kubewright.controlplanes.nestedcluster.reconciler import Caches, NestedClusters
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.nestedcluster.wiring import Caches, NestedClusters
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 
@@ -30,7 +30,7 @@ def scene(of: There, *there: There, at: float = 0) -> Callable[[], Awaitable[See
 
 FOUND = a_nested_cluster()
 LOOK = Look(
-    "controlplanes.nestedcluster.reconciler",
+    "controlplanes.nestedcluster.wiring",
     Seen,
     (
         Scene(

@@ -8,9 +8,9 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.core import SECRET
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.policies import API_SERVER, CONTROLLER_MANAGER, ETCD, Policy
 from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
-from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.looks import Look, Scene

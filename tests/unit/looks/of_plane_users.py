@@ -9,11 +9,10 @@ from typing import Any
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER
 from kubewright.base.clock import Clock
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.users import kubeconfigs
-from kubewright.controlplanes.users.account import TokenKubeconfig
-from kubewright.controlplanes.users.reconciler import Users
-from kubewright.controlplanes.users.seen import Seen
+from kubewright.controlplanes.users.seen import Seen, TokenKubeconfig
+from kubewright.controlplanes.users.wiring import Users
 from kubewright.kube.access import Access
 from kubewright.kube.transport import Transport
 from kubewright.testing.clocks import BEGIN
@@ -86,7 +85,7 @@ def unreachable(name: str, because: str, *there: There, of: There = FOUND, unhea
 
 
 LOOK = Look(
-    "controlplanes.users.reconciler",
+    "controlplanes.users.wiring",
     Seen,
     (
         Scene(

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.hosting.contract import Running
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
+from kubewright.controlplanes.hosting.contract import Hosts, Running
 from kubewright.controlplanes.snapshots.restoring.decide import Seen
 from kubewright.controlplanes.snapshots.restoring.reconciler import Restores
 from kubewright.testing.clocks import BEGIN

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_SNAPSHOT_SCHEDULE
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.snapshots.schedules.decide import Seen
 from kubewright.controlplanes.snapshots.schedules.reconciler import Schedules
 from kubewright.testing.clocks import BEGIN

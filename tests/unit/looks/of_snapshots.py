@@ -5,10 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
-from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.snapshots.streams import Streamed
+from kubewright.controlplanes.etcd import Streamed
+from kubewright.controlplanes.family import Pause
+from kubewright.controlplanes.hosting.contract import Hosts
+from kubewright.controlplanes.members import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.taking.decide import Seen
 from kubewright.controlplanes.snapshots.taking.reconciler import Snapshots
 from kubewright.testing.clocks import BEGIN

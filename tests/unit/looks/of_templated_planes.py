@@ -5,9 +5,9 @@ from typing import Any
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE_TEMPLATE
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.templated.decide import Seen
-from kubewright.controlplanes.templated.reconciler import Templated
+from kubewright.controlplanes.templated.wiring import Templated
 from kubewright.testing.looks import Look, Named, Scene
 
 from . import planes
@@ -31,7 +31,7 @@ def scene(of: Any, *there: There) -> Callable[[], Awaitable[Seen]]:
 
 FOUND = plane(templateName="t")
 LOOK = Look(
-    "controlplanes.templated.reconciler",
+    "controlplanes.templated.wiring",
     Seen,
     (
         Scene(

@@ -15,8 +15,8 @@ from kubewright.driver.errors import Code, DriverError, Unimplemented
 from kubewright.driver.hot import written
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
+from kubewright.machines.caches import ClassSeen, class_seen, secret_keys
 from kubewright.machines.machine.applied import condition, different
-from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
 from kubewright.machines.machineclass.acceptance import status_after
 from kubewright.runtime.in_use import InUse, finalizers
 from kubewright.testing.scenes import machine, minutes

@@ -21,10 +21,10 @@ from kubewright.machines.machine.applied import LARGEST, NO_MARKS, Specs, agains
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.hot_update import ANOTHER_DRIVER
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import Annotate, Record, SyncNode, UpdateVm
 from kubewright.machines.machineset.member import member_of
+from kubewright.machines.settings import MachineSettings
 from kubewright.testing.scenes import NOW, SILENT, VM, Case, called, machine, minutes, node, seen
 
 S1 = {"type": "s", "tags": {"team": "a"}}

@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.core import NODE, Node
 from kubewright.api.machine.names import LAST_APPLIED_CAPACITY_ANNOTATION
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.machines.machine import capacity, node_marks
+from kubewright.machines import node_marks
 from kubewright.testing.scenes import machine
 from kubewright.wire.patch import apply_merge
 
@@ -24,11 +24,11 @@ def node(amounts: Amounts, applied: str | None = None) -> Node:
 
 def synced(before: Node, wanted: Amounts | None) -> tuple[Amounts, str | None]:
     """The capacity beside the kubelet's and the annotation after a sync; a second one changes nothing."""
-    after = NODE.from_plain(apply_merge(NODE.to_plain(before), capacity.patch(before, wanted)))
+    after = NODE.from_plain(apply_merge(NODE.to_plain(before), node_marks.capacity_patch(before, wanted)))
     after = NODE.from_plain(
         apply_merge(NODE.to_plain(after), node_marks.sync_node(after, machine(), capacity=wanted))
     )
-    assert capacity.patch(after, wanted) == {}
+    assert node_marks.capacity_patch(after, wanted) == {}
     assert node_marks.sync_node(after, machine(), capacity=wanted) == {}
     amounts = {key: str(value) for key, value in after.status.capacity.items() if key not in KUBELETS}
     return amounts, after.metadata.annotations.get(LAST_APPLIED_CAPACITY_ANNOTATION)
@@ -99,5 +99,5 @@ def test_what_a_node_offers_after_a_sync(
 )
 def test_what_a_class_says(template: object, known: object) -> None:
     plain = {"metadata": {"name": "c"}, **({} if template is None else {"nodeTemplate": template})}
-    assert capacity.of_class(MACHINE_CLASS.from_plain(plain)) == known
-    assert capacity.of_class(None) is None
+    assert node_marks.capacity_of(MACHINE_CLASS.from_plain(plain)) == known
+    assert node_marks.capacity_of(None) is None

@@ -17,9 +17,7 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import (
-    Attachment,
     Call,
     Cordon,
     DeleteBootstrapToken,
@@ -32,8 +30,9 @@ from kubewright.machines.machine.steps import (
     SetDrainFailedCondition,
     SetTerminatingCondition,
 )
+from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan, Held, Obstacle
-from kubewright.nodes.drain.volumes import Moving, Trip
+from kubewright.nodes.drain.volumes import Attachment, Moving, Trip
 from kubewright.testing.scenes import (
     ABSENT,
     ENSURED,

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.machines.machine.settings import MachineSettings, drain_policy
+from kubewright.machines.settings import MachineSettings, drain_policy
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.testing.scenes import machine, seen
 

@@ -18,12 +18,12 @@ from kubewright.kube.client import Client
 from kubewright.kube.header import read
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.machines.machine.caches import Caches, LookDeps, shared_of
+from kubewright.machines.caches import Caches, LookDeps, shared_of
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.unanswered import Read
+from kubewright.machines.settings import MachineSettings
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.shard import Shard
 from kubewright.testing.clocks import ManualClock

@@ -16,7 +16,7 @@ from kubewright.api.machine.names import (
     TerminatingReason,
 )
 from kubewright.api.machine.v1alpha1 import MACHINE
-from kubewright.machines.machine import node_marks
+from kubewright.machines import node_marks
 from kubewright.wire.patch import apply_merge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -17,10 +17,10 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.machines.machine.caches import Caches
+from kubewright.machines.caches import Caches
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Call, Record, RemoveFinalizer
+from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store

@@ -15,10 +15,10 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.machines.machine.caches import Caches, Shared
+from kubewright.machines.caches import Caches, Shared
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.reconciler import Machines
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver

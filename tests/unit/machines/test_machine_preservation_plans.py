@@ -22,7 +22,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
-from kubewright.machines.machine import node_marks
+from kubewright.machines import node_marks
 from kubewright.machines.machine.preservation import (
     asked_by_node,
     drains_preserved,

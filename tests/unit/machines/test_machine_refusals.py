@@ -15,7 +15,7 @@ from kubewright.base.delays import MEDIUM, UNHEARD
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.kube.errors import TimedOut
-from kubewright.machines.machine import node_marks
+from kubewright.machines import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.health import delete_when_triggered
 from kubewright.machines.machine.refusals import (
@@ -30,7 +30,6 @@ from kubewright.machines.machine.refusals import (
 from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import (
     AddFinalizer,
-    Attachment,
     Call,
     Cordon,
     DeleteBootstrapToken,
@@ -51,6 +50,7 @@ from kubewright.machines.machine.steps import (
 )
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Attachment
 from kubewright.testing.scenes import (
     ABSENT,
     ENSURED,

@@ -8,7 +8,7 @@ import pytest
 from kubewright.api.core import NodeCondition
 from kubewright.api.machine.v1alpha1 import CurrentStatus, Machine, MachineSpec, MachineStatus
 from kubewright.api.meta import ObjectMeta
-from kubewright.machines.machine.replacements import (
+from kubewright.machines.settings import (
     ReplacementCounts,
     ReplacementLimits,
     counts_as_replaced,

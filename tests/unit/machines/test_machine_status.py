@@ -12,9 +12,9 @@ from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machin
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import VmSeen
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import Report
+from kubewright.machines.settings import MachineSettings
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 READY = NodeCondition(type="Ready", status="True", last_heartbeat_time=NOW)

@@ -16,10 +16,11 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import in_place
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import drain_began
-from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.seen import Begun, Seen
-from kubewright.machines.machine.steps import Attachment, Drain, SetUpdateCondition
+from kubewright.machines.machine.steps import Drain, SetUpdateCondition
+from kubewright.machines.settings import ReplacementCounts, counts_as_replaced
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Attachment
 from kubewright.testing.scenes import NOW, POD, READY, SILENT, machine, minutes, node, seen
 
 CANDIDATE, SELECTED = {updates.CANDIDATE_LABEL: "true"}, {updates.SELECTED_LABEL: "true"}

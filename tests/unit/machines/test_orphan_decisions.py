@@ -16,7 +16,6 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.cache import Change
 from kubewright.kube.header import read
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import (
     ListedVm,
     awaits_volumes,
@@ -26,6 +25,7 @@ from kubewright.machines.orphans.decide import (
     why_kept_by_server,
 )
 from kubewright.machines.orphans.wiring import class_to_list, may_have_a_node
+from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Moving, Trip
 from kubewright.testing.scenes import NOW, being_made, machine, minutes

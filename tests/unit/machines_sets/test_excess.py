@@ -28,9 +28,9 @@ from kubewright.api.machine.validate import validate_deployment
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide
-from kubewright.machines.machine.node_marks import preserved, rolling, sync_node, unpreserved
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_patch
+from kubewright.machines.node_marks import preserved, rolling, sync_node, unpreserved
 from kubewright.machines.rolling.reconciler import ANNOTATED, marks_of
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.decide import new_set

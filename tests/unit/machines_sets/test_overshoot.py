@@ -24,10 +24,10 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, follow_freeze, strategy
-from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.decide import FreezeLimits, freeze, limits_of, overshoots, set_status
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.machines.settings import SetSettings
 from kubewright.replicas.deployment.seen import ChangeDeployment, ChangeSet
 from kubewright.replicas.deployment.seen import Seen as DeploymentSeen
 from kubewright.replicas.set.seen import PatchObject, Seen, Wait

@@ -23,12 +23,11 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.plan import Plan
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.node_marks import rolling
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.reconciler import marks_of
-from kubewright.machines.rolling.seen import Nodes
-from kubewright.machines.rolling.steps import MarkNode, MarkSet
+from kubewright.machines.rolling.seen import MarkNode, MarkSet, Nodes
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.model import Sizes

@@ -32,11 +32,9 @@ from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
 from kubewright.machines.machineset.policy import moved_patch
-from kubewright.machines.rolling.decide import decide
+from kubewright.machines.rolling.decide import aim_of, decide, update_labels, updates_in_place
 from kubewright.machines.rolling.reconciler import patch_of
-from kubewright.machines.rolling.seen import Nodes
-from kubewright.machines.rolling.steps import ClearMoved, LabelNode, MarkNode, Move, UpdateMark
-from kubewright.machines.rolling.updating import aim_of, update_labels, updates_in_place
+from kubewright.machines.rolling.seen import ClearMoved, LabelNode, MarkNode, Move, Nodes, UpdateMark
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.model import Sizes

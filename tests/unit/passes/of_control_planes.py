@@ -11,7 +11,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import SECRET
-from kubewright.controlplanes.plane.reconciler import wire
+from kubewright.controlplanes.plane.wiring import wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 

@@ -7,7 +7,7 @@ from tests.unit.looks.planes import There, a_cluster, a_nested_cluster, a_plane,
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE
-from kubewright.controlplanes.nestedcluster.reconciler import wire
+from kubewright.controlplanes.nestedcluster.wiring import wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
 

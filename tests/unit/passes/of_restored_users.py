@@ -10,9 +10,9 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, NESTED_CONTROL_PLANE
 from kubewright.base.clock import Clock
 from kubewright.base.delays import DATED, UNHEARD
-from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE
+from kubewright.controlplanes.users import seen
 from kubewright.controlplanes.users.restored import wire
+from kubewright.controlplanes.users.seen import ACCOUNT, BINDING, ROLE
 from kubewright.kube.access import Access
 from kubewright.kube.transport import InProcess, Transport
 from kubewright.pki.clusters import kubeconfig
@@ -31,7 +31,7 @@ class Restored(planes.Planes):
         self.own = Shelf(self.clock)
         for name in ("wanted", "brought-back"):
             mine = a_user(of={"name": name})[1]
-            for kind, made in ((ACCOUNT, account.account), (ROLE, account.role), (BINDING, account.binding)):
+            for kind, made in ((ACCOUNT, seen.account_of), (ROLE, seen.role_of), (BINDING, seen.binding_of)):
                 body: Any = made(mine)
                 place = body["metadata"]
                 path = kind.resource.path(place.get("namespace", ""), place["name"])

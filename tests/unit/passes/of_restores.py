@@ -17,8 +17,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
 )
-from kubewright.controlplanes.hosting.contract import Replaced, Replacement, Running, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
 from kubewright.controlplanes.snapshots.restoring.reconciler import wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put

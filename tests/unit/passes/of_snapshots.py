@@ -18,9 +18,9 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE,
     NESTED_ETCD,
 )
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.streams import Streamed
+from kubewright.controlplanes.etcd import Streamed
+from kubewright.controlplanes.hosting.contract import Hosts
+from kubewright.controlplanes.members import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.taking.reconciler import wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put

@@ -15,7 +15,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.base import delays
-from kubewright.controlplanes.templated.reconciler import wire
+from kubewright.controlplanes.templated.wiring import wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
 

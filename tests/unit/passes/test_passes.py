@@ -17,13 +17,13 @@ from . import (
 )
 
 CONTROLLERS = {
-    "controlplanes.nestedcluster.reconciler": of_nested_clusters,
-    "controlplanes.plane.reconciler": of_control_planes,
+    "controlplanes.nestedcluster.wiring": of_nested_clusters,
+    "controlplanes.plane.wiring": of_control_planes,
     "controlplanes.snapshots.restoring.reconciler": of_restores,
     "controlplanes.snapshots.schedules.reconciler": of_snapshot_schedules,
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
     "controlplanes.users.restored": of_restored_users,
-    "controlplanes.templated.reconciler": of_templated_planes,
+    "controlplanes.templated.wiring": of_templated_planes,
     "infra.cluster.reconciler": of_infra_clusters,
     "reserves.wiring": of_reserves,
 }

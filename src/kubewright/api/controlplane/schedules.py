@@ -7,7 +7,7 @@ Theory.      An expression has the five fields of cron and is read as Debian's c
              answers are dropped.
 Invariants.  Every loop is bounded by the number of minutes in the margin, every text in its length. An
              expression or a time zone that cannot be read is an ``InvalidInput`` with a sentence.
-Called by    ``validate``, ``controlplanes.plane.rest`` and ``controlplanes.snapshots.schedules``.
+Called by    ``validate``, ``controlplanes.plane.seen`` and ``controlplanes.snapshots.schedules``.
 """
 
 from collections.abc import Iterator

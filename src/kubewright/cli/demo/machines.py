@@ -15,7 +15,7 @@ from kubewright.cli.counts import ready, state
 from kubewright.cli.demo.story import Chapter, Demo, Story
 from kubewright.cli.demo.view import GONE, Row, View, Words
 from kubewright.compose.options import Options
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.wire.gvk import Key
 
 WORKERS = Key("default", "workers")

@@ -35,17 +35,17 @@ from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.scope import Namespaces
+from kubewright.machines.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
-from kubewright.machines.machine.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.machine.foresight import foresee, outcome
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.migration.old_classes import OldClasses, Trouble
+from kubewright.machines.settings import MachineSettings
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex

@@ -22,7 +22,7 @@ from kubewright.compose.options import Election, Options, WebhookOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
 from kubewright.kube.scope import Namespaces
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.reserves.seen import PAUSE_IMAGE, ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard

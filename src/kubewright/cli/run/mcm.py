@@ -22,7 +22,7 @@ from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from kubewright.machines.machine.settings import MachineSettings
+    from kubewright.machines.settings import MachineSettings
     from kubewright.rollout.model import IntOrPercent
 
 
@@ -70,7 +70,7 @@ def _boolean(text: str) -> bool:
 
 
 def _limit(text: str) -> "IntOrPercent":
-    from kubewright.machines.machine.replacements import parsed_limit
+    from kubewright.machines.settings import parsed_limit
 
     return parsed_limit(text)
 

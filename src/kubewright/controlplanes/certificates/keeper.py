@@ -23,9 +23,9 @@ from kubewright.base.plan import in_seconds
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
+from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.policies import service_cidr, service_domain
 from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
-from kubewright.controlplanes.component.setup import CertificateRequest
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.informer import Informers

@@ -5,7 +5,7 @@ Theory.      Steps run in order and stop at the first failure. What a host refus
              read, and is sent only if it changes something.
 Invariants.  No PUT. A process that does not lead any more asks no host, and no etcd, for anything. An event
              about one problem is sent once, and never contains the content of a Secret.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
+from kubewright.controlplanes import members
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
@@ -34,13 +35,12 @@ from kubewright.controlplanes.component.decide import (
     Reserve,
     Step,
 )
+from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
-from kubewright.controlplanes.component.setup import ComponentSetup
 from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.etcd import NoAnswer
 from kubewright.controlplanes.hosting.contract import Reserves
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.templates.choice import ignored_channel
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
@@ -62,7 +62,7 @@ class HostFailed(KubewrightError):
 class Actor:
     """Performs plans for the components of one policy.
 
-    ``writing``: keys whose status is being written, by which ``reconciler`` knows our own changes.
+    ``writing``: keys whose status is being written, by which ``wiring`` knows our own changes.
     """
 
     def __init__(self, policy: Policy, client: Client, setup: ComponentSetup, recorder: Recorder) -> None:

@@ -6,14 +6,14 @@ Theory.      While the component lives: our finalizer, then what its addresses c
              Certificates are made even while the component waits for another one, so that it starts at once
              later. On deletion: the host ends what runs, then the finalizer goes. Where all components are
              deleted at once, each waits for the one that needs it; and an etcd that is deleted alone, for the
-             API server that uses its data (``ending``).
+             API server that uses its data (``obstacles``).
 Invariants.  Of an object that is paused only the condition Paused is written; one that another program
              manages is not written at all, and of it only what we may have started ourselves is ended when it
              is deleted. A copy of a component that its control plane names runs nothing and ends nothing. A
              deletion needs no Cluster, no control plane and no Secret, and waits for another component that
              is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,20 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, Awaited, in_order
-from kubewright.controlplanes.component.ending import deleted_after, dependent, in_use, restored_first
-from kubewright.controlplanes.component.obstacles import awaited, first_obstacle, obstacles
-from kubewright.controlplanes.component.rollout import next_instance
+from kubewright.controlplanes import members
+from kubewright.controlplanes.component.obstacles import (
+    awaited,
+    deleted_after,
+    dependent,
+    first_obstacle,
+    in_use,
+    obstacles,
+    restored_first,
+)
 from kubewright.controlplanes.component.seen import Seen, counted
+from kubewright.controlplanes.component.workload import next_instance
 from kubewright.controlplanes.family import ComponentObject
 from kubewright.controlplanes.hosting.contract import Workload
-from kubewright.controlplanes.members import decide as members
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,20 @@
-"""Read everything that a decision about one component looks at, into one value.
+"""Read everything that a decision about one component looks at, into one value; and by what it is read.
 
 Theory.      Objects are read from caches; what runs, from the hosts. The caches hold only the metadata of
              Secrets, so the content of a Secret is read from the server, once for each version that the watch
              shows. A Secret or ConfigMap without the label of its cluster is in no cache and is read in each
              pass. The members of an etcd are asked over its API where ``must_be_asked`` says so.
+             Hosts, templates, and what makes certificates or asks an etcd are one ``ComponentSetup`` for all
+             three controllers; tests put other programs in the places of its members.
 Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
-Called by    ``reconciler``.
+Called by    ``wiring``; ``world`` makes the setup, and ``act`` works with it.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.conditions import is_condition_true
@@ -25,41 +28,106 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.base.witness import Witness
+from kubewright.controlplanes import members
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client
-from kubewright.controlplanes.component.membership import (
+from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.component.seen import Certificates, Seen, identity_of
+from kubewright.controlplanes.component.workload import (
     MAX_MEMBERS,
+    Source,
     endpoints,
     membership,
+    missing_of,
     must_be_asked,
     peers,
+    rendered_for,
+    size_in_rollout,
+    sources,
 )
-from kubewright.controlplanes.component.policies import Policy
-from kubewright.controlplanes.component.rollout import size_in_rollout
-from kubewright.controlplanes.component.seen import Certificates, Seen, identity_of
-from kubewright.controlplanes.component.setup import CertificateRequest, ComponentSetup, ConnectToEtcd
-from kubewright.controlplanes.component.versions import Version, Versions
-from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
-from kubewright.controlplanes.family import KINDS, ComponentObject, Family
+from kubewright.controlplanes.etcd import NoAnswer
+from kubewright.controlplanes.family import KINDS, ComponentObject, Family, pause_of
 from kubewright.controlplanes.hosting.contract import (
     Contents,
     Hosting,
+    Hosts,
     Reserves,
     Running,
     Workload,
     WorkloadAddresses,
     WorkloadIdentity,
+    why_absent,
+    why_elsewhere,
 )
-from kubewright.controlplanes.hosting.hosts import why_absent, why_elsewhere
-from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import NoAnswer
-from kubewright.controlplanes.pausing import pause_of
-from kubewright.controlplanes.rendering.render import Rendered
-from kubewright.controlplanes.templates.choice import Choice, NoChoice, choose
+from kubewright.controlplanes.templates.catalog import Catalog
+from kubewright.controlplanes.templates.choice import Choice, NoChoice, Version, Versions, choose
+from kubewright.controlplanes.templates.render import Rendered
 from kubewright.kube.informer import Informers
+from kubewright.kube.transport import Entitled
 from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+
+class Keeper(Protocol):
+    """Makes and renews the certificates and kubeconfigs of components; ``certificates.keeper`` is one."""
+
+    async def look(self, request: "CertificateRequest") -> Certificates:
+        """Which certificates and kubeconfigs of a component exist, and which are to be made."""
+        ...
+
+    async def perform(self, seen: Seen) -> None:
+        """Make what ``seen.certificates.steps`` say."""
+        ...
+
+
+class MembersClient(Protocol):
+    """A client of the members of one etcd; ``etcd.Members`` is one."""
+
+    async def look(self, wanted: Mapping[str, str]) -> members.Seen:
+        """What the members answer. If no list can be had, the answer has no members, and says why."""
+        ...
+
+    async def perform(self, step: members.Step) -> None:
+        """Make one change.
+
+        Raises:
+            NoAnswer: no member answered, or they refused; the change may have been made all the same.
+        """
+        ...
+
+
+ConnectToEtcd = Callable[[members.Access], AbstractAsyncContextManager[MembersClient]]
+"""Makes a client of the members of an etcd. Raises ``NoAnswer``: the certificates of the access are unfit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRequest:
+    """Whose certificates, and for what. ``mounted``: the names of Secrets in the workload's volumes."""
+
+    policy: Policy
+    component: ComponentObject
+    family: Family
+    identity: WorkloadIdentity
+    addresses: WorkloadAddresses
+    mounted: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSetup:
+    """What the controllers of components work with, besides clients and caches.
+
+    ``channel``  of components that name neither version nor channel
+    ``connect``  by which the members of an etcd are asked and changed
+    ``entitled`` whether this process may change anything now
+    """
+
+    hosts: Hosts
+    catalog: Catalog
+    channel: str
+    keeper: Keeper
+    connect: ConnectToEtcd
+    entitled: Entitled
 
 
 class Looker:

@@ -1,27 +1,32 @@
-"""What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
+"""What holds a component up: what it waits for before it starts or ends, and what a user has to mend. Pure.
 
-Theory.      Before a component starts, these must hold, in this order: it has an owner, its spec is good,
+Starting.    Before a component starts, these must hold, in this order: it has an owner, its spec is good,
              templates are found, it may have their version, its data is there, what it needs is ready, its
              addresses are known, its certificates exist, all of its spec could be applied, its files exist,
              and a host can run it. Whatever does not hold is an obstacle. The first obstacle stops the start;
              the status shows all of them.
+Ending.      What needs a component ends before it: an API server whose etcd is gone would end only when it is
+             killed. Where both are deleted, or are to have no instance, that is a matter of seconds, and is
+             waited for with a bound. An etcd that is deleted alone while an API server uses it waits until a
+             user says what is meant, since its data would go with it; as a volume claim that is deleted waits
+             for the pods that use it. One whose data is kept waits for a restore of that data.
 Invariants.  An obstacle never stops an instance that runs. Whether what the component needs is ready counts
-             only when instances are going to be started: an etcd that stops answering ends no API server.
-Source       nested.md A9 (order and readiness); S3-20, S3-21.
+             only when instances are going to be started: an etcd that stops answering ends no API server. A
+             deletion waits without bound only for something that a user can end, and says how.
 Called by    ``decide`` and ``status``.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.component.membership import problem_of_number
-from kubewright.controlplanes.component.rollout import outdated
-from kubewright.controlplanes.component.seen import Seen
-from kubewright.controlplanes.component.versions import problem_of, waits_for
-from kubewright.controlplanes.templates.choice import NoChoice
+from kubewright.controlplanes.component.seen import LONGEST_WAIT, Seen
+from kubewright.controlplanes.component.workload import outdated, problem_of_number
+from kubewright.controlplanes.family import KINDS, ComponentObject, references
+from kubewright.controlplanes.templates.choice import NoChoice, problem_of, waits_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +199,57 @@ _CHECKS: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _files,
     _hosting,
 )
+
+
+def in_use(seen: Seen) -> str:
+    """Why an etcd that is deleted alone stays, and what a user can do, a sentence; empty: it does not.
+
+    One of another program is let go, and so is one that its control plane does not name any more.
+    """
+    family, needed_by, meta = seen.family, seen.policy.needed_by, seen.component.metadata
+    if not (seen.policy.members and meta.deleting) or family is None or needed_by is None:
+        return ""
+    named = references(family.plane.spec).get(seen.policy.component)
+    leaves = KEEP_DATA_ANNOTATION in meta.annotations or MANAGED_BY_ANNOTATION in meta.annotations
+    if family.plane.metadata.deleting or leaves or named is None or named.name != meta.name:
+        return ""
+    found = family.components.get(needed_by)
+    if found is None or found.metadata.deleting or not (found.status.replicas or found.status.ready):
+        return ""
+    return (
+        f"it is being deleted, and {dependent(seen, found)} uses its data: delete that too, set its "
+        f"replicas to 0, or keep the data by the annotation {KEEP_DATA_ANNOTATION}"
+    )
+
+
+def restored_first(seen: Seen) -> str:
+    """Why a deleted etcd whose data is kept waits for a restore, a sentence; empty: it does not.
+
+    A restore that has begun may have replaced the data of some members only: kept like that, the next etcd
+    would start with a mixture.
+    """
+    meta, restore = seen.component.metadata, seen.family.restore if seen.family is not None else ""
+    if not (seen.policy.members and meta.deleting and restore and KEEP_DATA_ANNOTATION in meta.annotations):
+        return ""
+    return (
+        f"it is being deleted, and ControlPlaneRestore {restore} replaces the data that is kept: it goes "
+        f"when that is complete; without the annotation {KEEP_DATA_ANNOTATION} it goes at once, with its data"
+    )
+
+
+def deleted_after(seen: Seen) -> str:
+    """Which component is deleted too and has to end first; empty: none, or it was waited for long enough."""
+    needed_by = seen.policy.needed_by
+    if seen.family is None or needed_by is None:
+        return ""
+    found = seen.family.components.get(needed_by)
+    goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
+    if found is None or not goes or seen.deleting_for >= LONGEST_WAIT:
+        return ""
+    return f"it is being deleted, and {dependent(seen, found)} ends before it"
+
+
+def dependent(seen: Seen, found: ComponentObject) -> str:
+    """The component that needs this one, as users know it."""
+    needed_by = seen.policy.needed_by
+    return f"{KINDS[needed_by].resource.kind} {found.name}" if needed_by is not None else found.name

@@ -21,7 +21,7 @@ from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
 from kubewright.controlplanes.family import KINDS, Family, references
 from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import bracketed
+from kubewright.controlplanes.members import bracketed
 
 REPOSITORY = "registry.k8s.io"
 """Where Kubernetes publishes its images."""

@@ -14,15 +14,13 @@ from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
 from kubewright.api.meta import owner_of
-from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
-from kubewright.controlplanes.component.versions import Versions
-from kubewright.controlplanes.family import ComponentObject, Family, started_as
+from kubewright.controlplanes.component.workload import Membership
+from kubewright.controlplanes.family import ComponentObject, Family, Pause, started_as
 from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.members.decide import Access
-from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.rendering.render import Rendered
-from kubewright.controlplanes.templates.choice import Choice, NoChoice
+from kubewright.controlplanes.members import Access
+from kubewright.controlplanes.templates.choice import Choice, NoChoice, Versions
+from kubewright.controlplanes.templates.render import Rendered
 
 LONGEST_WAIT = timedelta(minutes=2)
 """For the end of the component that needs this one. It is longer than an API server takes at most to end."""

@@ -31,13 +31,17 @@ from kubewright.api.controlplane.names import COMPONENT_LABEL, Phase
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.controlplanes.component.ending import in_use, restored_first
-from kubewright.controlplanes.component.obstacles import Obstacle, first_obstacle, obstacles
-from kubewright.controlplanes.component.rollout import current
+from kubewright.controlplanes.component.obstacles import (
+    Obstacle,
+    first_obstacle,
+    in_use,
+    obstacles,
+    restored_first,
+)
 from kubewright.controlplanes.component.seen import Seen
-from kubewright.controlplanes.component.workload import sources
+from kubewright.controlplanes.component.workload import current, sources
+from kubewright.controlplanes.family import with_pause, without_pause
 from kubewright.controlplanes.hosting.contract import Workload
-from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.templates.choice import Choice
 from kubewright.pki.rotation import digest_of
 

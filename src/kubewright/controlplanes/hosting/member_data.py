@@ -6,7 +6,7 @@ Theory.      ``etcdutl`` makes new data for each member from the one file: toget
              the next one with the same mark.
 Invariants.  Nothing is deleted. The new data, and the names of its files, are on disk before it takes the
              place of the former.
-Called by    ``processes.restoring``; ``pods.restore_member``, in a pod.
+Called by    ``processes.restoring``; ``pods.restoring``, in a pod.
 """
 
 import os

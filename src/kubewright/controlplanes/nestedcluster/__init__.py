@@ -4,6 +4,6 @@ Theory.      Cluster API requires an infrastructure object for each Cluster, and
              is ready. A NestedCluster stands for no infrastructure of its own: it is ready while the
              NestedControlPlane of its Cluster is, and has its endpoint.
 Map.         ``decide``     what comes next, and what the status says (pure)
-             ``reconciler`` reads; performs; and which changes enqueue a NestedCluster
+             ``wiring`` reads; performs; and which changes enqueue a NestedCluster
 Source       nested.md A5 (order), A7, A10 (infrastructure); S3-30.
 """

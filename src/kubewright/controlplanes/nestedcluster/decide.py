@@ -4,7 +4,7 @@ Invariants.  Of a NestedCluster that is paused only the condition Paused is writ
              manages is not written at all. Every plan has a reason. An endpoint that is set is never changed.
              ``ready`` becomes true and false again with the control plane. Equal views give equal statuses.
 Source       nested.md A5, A7, A10.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
+from kubewright.controlplanes.family import Pause, with_pause, without_pause
 
 
 @dataclass(frozen=True, slots=True)

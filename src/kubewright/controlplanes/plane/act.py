@@ -3,7 +3,7 @@
 Theory.      Each patch names the uid and the version of the object that was read. If the object has changed
              or gone since, the server answers with a conflict, and the next pass reads it again.
 Invariants.  No PUT. The status is written after the steps, onto the version of the object that they left.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,8 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     Step,
 )
-from kubewright.controlplanes.plane.pace import CONTROL_PLANES
 from kubewright.controlplanes.plane.seen import Seen
-from kubewright.controlplanes.plane.status import status_of
+from kubewright.controlplanes.plane.status import CONTROL_PLANES, status_of
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder

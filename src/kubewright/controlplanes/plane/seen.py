@@ -1,20 +1,68 @@
-"""Everything that a decision about one control plane reads, as one frozen value. Pure.
+"""Everything that a decision about one control plane reads, as one frozen value; and whether it sleeps. Pure.
 
-Called by    ``reconciler`` fills it; ``decide`` and ``status`` read it.
+Sleep.       Where ``spec.asleep`` is set, it decides. Else the latest moment of all entries of the schedule
+             decides: it is either a sleep or a wake. Nothing is kept, so after a time in which no controller
+             ran the answer is the same as if one had run. Components read the answer in ``status.asleep``.
+Invariants.  Moments before the object was created do not count, so a control plane that is created in the
+             evening starts. If a sleep and a wake are at the same moment, it wakes.
+Called by    ``wiring`` fills it; ``decide`` and ``status`` read it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import PUBLISHED_ANNOTATION, Component
-from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE, NestedAPIServer
+from kubewright.api.controlplane.schedules import following, latest
+from kubewright.api.controlplane.v1alpha4 import (
+    API_VERSION,
+    NESTED_CONTROL_PLANE,
+    NestedAPIServer,
+    NestedControlPlaneSpec,
+)
 from kubewright.api.meta import OwnerReference, owner_of
-from kubewright.controlplanes.family import KINDS, ComponentObject, Family, references
-from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.plane.rest import Rest
+from kubewright.controlplanes.family import KINDS, ComponentObject, Family, Pause, references
+
+Find = Callable[[str, str, datetime], datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Whether it sleeps. ``until``: when the schedule next changes that; None: it does not.
+
+    ``by_hand``  whether ``spec.asleep`` decides
+    """
+
+    asleep: bool = False
+    until: datetime | None = None
+    by_hand: bool = False
+
+
+def rest_of(spec: NestedControlPlaneSpec, made: datetime | None, now: datetime) -> Rest:
+    """Whether a control plane with this spec sleeps at ``now``. ``made``: when it was created.
+
+    Raises:
+        InvalidInput: a schedule cannot be read.
+    """
+    if spec.asleep is not None:
+        return Rest(spec.asleep, by_hand=True)
+    since = made if made is not None else now
+    sleeps, wakes = (
+        max((each for each in _all(spec, sleep, latest, now) if each > since), default=None)
+        for sleep in (True, False)
+    )
+    asleep = sleeps is not None and (wakes is None or wakes < sleeps)
+    return Rest(asleep, min(_all(spec, not asleep, following, now), default=None))
+
+
+def _all(spec: NestedControlPlaneSpec, sleep: bool, find: Find, now: datetime) -> Iterator[datetime]:
+    """The moment that ``find`` finds in each entry: of its sleep, or of its wake."""
+    for each in spec.schedule:
+        expression = each.sleep if sleep else each.wake
+        if expression and (moment := find(expression, each.time_zone, now)) is not None:
+            yield moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,18 @@
-"""What the status of a control plane says: a function of what is seen. Pure.
+"""What the status of a control plane says, a function of what is seen; and how soon it is written. Pure.
 
 Theory.      A control plane is ready while it names at least one component, controls all that it names, all
              of these are ready, and the kubeconfig of its API server exists. It is initialized, for good,
              once its API server was ready: from then on Cluster API connects to it. Its version and its
              numbers of instances are those of its API server.
-Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Where the
-             control plane names no NestedEtcd, ``status.etcd.addresses`` belong to another program and are
-             kept.
-Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
+Pace.        A control plane comes up in a dozen steps, and repeats what its components say of each. While it
+             is not ready, a status that only says what is still waited for is written when that has lasted
+             for ``WORDS_SECONDS``. What others wait for is news, and is written at once: that it is ready, or
+             is initialized; that it sleeps, where its etcd is and which addresses its Services have, which
+             its components read; an error; and each condition that exists only while it is True (decision
+             0006; ``clusters.paces`` says the same of Clusters).
+Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Whatever lasts
+             is written. Where the control plane names no NestedEtcd, ``status.etcd.addresses`` belong to
+             another program and are kept.
 Called by    ``act``.
 """
 
@@ -35,11 +40,12 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedEtcd,
 )
 from kubewright.base.clock import rfc3339
+from kubewright.base.delays import WORDS_SECONDS
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.policies import service_cidr
-from kubewright.controlplanes.family import ComponentObject
-from kubewright.controlplanes.pausing import with_pause
+from kubewright.controlplanes.family import ComponentObject, with_pause
 from kubewright.controlplanes.plane.seen import Named, Seen
+from kubewright.runtime.pace import Pace
 
 _CONDITION_OF = {
     Component.ETCD: PlaneCondition.ETCD_AVAILABLE,
@@ -279,3 +285,32 @@ def _reason(found: ComponentObject) -> str:
 def _with_v(version: str) -> str:
     """A version with ``v`` before it, as Cluster API writes it; one that is no number stays."""
     return f"v{version}" if version[:1].isdigit() else version
+
+
+_WHILE_THEY_HOLD = {
+    PlaneCondition.COMPONENT_CONFLICT,
+    PlaneCondition.ROLLING_OUT,
+    PlaneCondition.ROTATING_CERTIFICATES,
+    PlaneCondition.SLEEPING,
+    PlaneCondition.PAUSED,
+    PlaneCondition.DELETING,
+}
+
+
+def underway(before: NestedControlPlaneStatus, status: NestedControlPlaneStatus) -> bool:
+    """Whether a control plane is still not ready, and its status says nothing that others wait for."""
+    if before.ready or status.ready or _read_by_others(before) != _read_by_others(status):
+        return False
+    errors, known = (
+        {each.type for each in found.conditions if each.severity == ERROR} for found in (status, before)
+    )
+    return errors <= known
+
+
+def _read_by_others(status: NestedControlPlaneStatus) -> tuple[object, ...]:
+    holds = {each.type for each in status.conditions} & _WHILE_THEY_HOLD
+    moments = status.asleep, status.wakes_at, status.sleeps_at
+    return status.initialized, status.version, status.etcd, status.apiserver, moments, holds
+
+
+CONTROL_PLANES = Pace(WORDS_SECONDS, only_waiting=underway)

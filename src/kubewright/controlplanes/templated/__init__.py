@@ -5,6 +5,6 @@ Theory.      A NestedControlPlaneTemplate holds the specs of components. This co
              into its spec. From then on they are like components that a user has written: each is changed by
              itself, and a change of the template changes no component that exists.
 Map.         ``decide``     which components are created (pure)
-             ``reconciler`` reads; performs; and which changes enqueue a control plane
+             ``wiring`` reads; performs; and which changes enqueue a control plane
 Source       seed 003, "In-tree": a Template whose controller creates the components; S3-16.
 """

@@ -5,7 +5,7 @@ Invariants.  A component that exists is never changed, whether a user or this co
              plane>-<component>``. A component is created before the control plane refers to it, under a name
              that follows from the control plane, so a second try finds it.
 Source       S3-16.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays, plan
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.family import references
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause, references
 
 
 @dataclass(frozen=True, slots=True)

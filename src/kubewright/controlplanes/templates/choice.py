@@ -1,19 +1,28 @@
-"""Which version and which manifests a component gets. Pure.
+"""Which version and which manifests a component gets, and whether it may have that version now. Pure.
 
-Theory.      The version follows from the first of these that is set: the version of the component, its
+Choice.      The version follows from the first of these that is set: the version of the component, its
              channel, the version of its control plane, the default channel. If a channel has several entries
              for a package, the highest version is taken, as Cluster API Provider Nested meant it. The
              manifests are those of exactly that version, else of its minor version, else of a range that
-             includes it.
-Invariants.  A version is chosen only if a spec names it or a channel has it. If none can be chosen, a
-             sentence says why, and which versions or channels there are.
-Source       nested.md A3; S3-07, S3-08, S3-22, S3-23.
-Called by    ``component.look``; ``component.versions`` for minor versions.
+             includes it. If none can be chosen, a sentence says why, and which versions or channels there
+             are.
+Upgrades.    A new version of a control plane reaches its components in the order in which they start: etcd,
+             the API server, the controller manager. Each waits until the one before it is ready with its own
+             new version. Which changes are allowed follows from the rules of Kubernetes and etcd: to the next
+             minor version, which reads what the last one has stored; not back to an older minor version,
+             which may not read what the newer one has stored. Patch releases may go both ways, so that a user
+             can leave a bad one.
+Invariants.  A version is chosen only if a spec names it or a channel has it. The version of a component is
+             the one with which all its instances were ready: an upgrade that never became ready can be taken
+             back. A version that the control plane must not have is refused for every component that follows
+             it, so that none of them is upgraded alone. A version that is no release (``embedded``) is not
+             compared, nor is that of a component which a foreign program runs.
+Called by    ``component.look``, which makes the values; ``component.obstacles``, which asks.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from kubewright.api.controlplane.names import Component
@@ -130,3 +139,114 @@ def _order(version: str) -> Order:
         return (0, 0, 0, 0, 0, "")
     major, lesser, patch = (number_of(each or "0") for each in match.group(1, 2, 3))
     return (1, major, lesser, patch, 0 if match[4] else 1, match[4] or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The versions of one component, or of the control plane.
+
+    ``named``    kind and name of the object
+    ``now``      the version with which all its instances were last ready; empty: they never were
+    ``wanted``   the version that follows from its spec; empty: none could be chosen
+    ``follows``  whether it is the control plane that names the wanted version
+    """
+
+    named: str = ""
+    now: str = ""
+    wanted: str = ""
+    follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of a control plane, and of those of its components that our controllers run."""
+
+    plane: Version = field(default_factory=Version)
+    components: Mapping[Component, Version] = field(default_factory=dict)
+
+
+Minor = tuple[int, int]
+BEFORE = {Component.API_SERVER: Component.ETCD, Component.CONTROLLER_MANAGER: Component.API_SERVER}
+"""Which component is upgraded before which."""
+
+
+def problem_of(component: Component, versions: Versions) -> str:
+    """Why a component cannot have its version, a sentence; empty if it can."""
+    own = versions.components.get(component)
+    if own is None:
+        return ""
+    changes = _plain(own.now) != own.wanted
+    if own.follows and changes and (told := _step(versions.plane)):
+        return f"{versions.plane.named}: {told}"
+    return _step(own) or _skew(component, versions)
+
+
+def waits_for(component: Component, versions: Versions) -> str:
+    """The component that has to be upgraded before this one, a clause; empty: none, or it is done."""
+    first = versions.components.get(BEFORE[component]) if component in BEFORE else None
+    if first is None or not minor(first.wanted) or not first.now or _plain(first.now) == first.wanted:
+        return ""
+    return f"{first.named} has version {_plain(first.now)}, and becomes {first.wanted} first"
+
+
+def _step(version: Version) -> str:
+    """Why a version cannot be changed in this way; empty: it can, or one of the two is no release."""
+    now, wanted = _minor(version.now), _minor(version.wanted)
+    if now is None or wanted is None or now == wanted:
+        return ""
+    told = f"it has version {_plain(version.now)} and cannot become {_plain(version.wanted)}"
+    here, after = _text(now), _text(_next(now))
+    if wanted < now:
+        unread = f"what {here} has stored, an older minor version may not read"
+        return f"{told}: {unread}; name one of {here} or {after}"
+    if wanted != _next(now):
+        return f"{told} at once: minor versions come one after another; name one of {after} first"
+    return ""
+
+
+def _skew(component: Component, versions: Versions) -> str:
+    """How a controller manager and its API server are too far apart; empty if they are not.
+
+    A controller manager may be as old as its API server, or one minor version older.
+    """
+    server = versions.components.get(Component.API_SERVER)
+    manager = versions.components.get(Component.CONTROLLER_MANAGER)
+    if server is None or manager is None:
+        return ""
+    of_server, of_manager, has = _minor(server.wanted), _minor(manager.wanted), _minor(manager.now)
+    if of_server is None or of_manager is None:
+        return ""
+    if component is Component.CONTROLLER_MANAGER and of_manager > of_server:
+        return (
+            f"version {manager.wanted} is newer than {server.wanted} of {server.named}, which a controller "
+            f"manager must not be; name one of {_text(of_server)}"
+        )
+    behind = manager.wanted
+    if component is Component.API_SERVER and has is not None and has < of_manager:
+        of_manager, behind = has, _plain(manager.now)
+    if component is not Component.ETCD and _next(of_manager) < of_server:
+        return (
+            f"{manager.named} with version {behind} is more than one minor version older than "
+            f"{server.named} with {server.wanted}; name one of {_text(of_server)} for both"
+        )
+    return ""
+
+
+def _minor(version: str) -> Minor | None:
+    found = minor(version)
+    if not found:
+        return None
+    major, lesser = found.split(".")
+    return int(major), int(lesser)
+
+
+def _next(found: Minor) -> Minor:
+    return found[0], found[1] + 1
+
+
+def _text(found: Minor) -> str:
+    return f"{found[0]}.{found[1]}"
+
+
+def _plain(version: str) -> str:
+    return version.removeprefix("v")

@@ -6,7 +6,7 @@ Theory.      One connection for each pass, closed at its end: a user is looked a
 Invariants.  What is done can be done again. A deadline for each pass: a control plane that does not answer
              holds a worker no longer. Writes are sent only while this process leads. No token is logged.
 Source       decision 0038.
-Called by    ``reconciler`` and ``restored``.
+Called by    ``wiring`` and ``restored``.
 """
 
 import asyncio
@@ -25,9 +25,23 @@ from kubewright.api.kinds import Kind, Undecodable
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE, AccountObjects
-from kubewright.controlplanes.users.seen import Grant, Issue, Plan, Revoke, Seen
+from kubewright.controlplanes.users.seen import (
+    ACCOUNT,
+    BINDING,
+    ROLE,
+    AccountObjects,
+    Grant,
+    Issue,
+    Plan,
+    Revoke,
+    Seen,
+    account_key,
+    account_of,
+    binding_of,
+    is_ours,
+    role_key,
+    role_of,
+)
 from kubewright.kube import config
 from kubewright.kube.access import Access
 from kubewright.kube.client import Client
@@ -131,9 +145,9 @@ async def _perform(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -
 
 async def look(client: Client, user: str, token: str = "") -> AccountObjects:
     """What a ControlPlaneUser has in the control plane. ``token``: that in its Secret; empty: none."""
-    role = account.role_key(user)
+    role = role_key(user)
     return AccountObjects(
-        await _get(client, ACCOUNT, account.account_key(user)),
+        await _get(client, ACCOUNT, account_key(user)),
         await _get(client, ROLE, role),
         await _get(client, BINDING, role),
         refuses=bool(token) and not await _accepts(client, token),
@@ -143,11 +157,11 @@ async def look(client: Client, user: str, token: str = "") -> AccountObjects:
 async def grant(client: Client, user: ControlPlaneUser, objects: AccountObjects) -> None:
     """Make the account and its rights what they should be. ``objects``: what is there."""
     if objects.account is None:
-        await _create(client, ACCOUNT, account.account(user))
-    await _settle(client, ROLE, objects.role, account.role(user), "rules")
-    binding, there = account.binding(user), objects.binding
+        await _create(client, ACCOUNT, account_of(user))
+    await _settle(client, ROLE, objects.role, role_of(user), "rules")
+    binding, there = binding_of(user), objects.binding
     if there is not None and there.get("roleRef") != binding["roleRef"]:  # it cannot be changed
-        await _delete(client, BINDING, account.role_key(user.name))
+        await _delete(client, BINDING, role_key(user.name))
         there = None
     await _settle(client, BINDING, there, binding, "subjects")
 
@@ -156,7 +170,7 @@ async def issue(client: Client, user: ControlPlaneUser) -> str:
     """A new token of the account."""
     lifetime = lifetime_of(user.spec)
     seconds = int((SHORTER if lifetime == EXTENDED else lifetime).total_seconds())
-    key = account.account_key(user.name)
+    key = account_key(user.name)
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -174,7 +188,7 @@ async def revoke(client: Client, user: str) -> None:
     """Delete all that a ControlPlaneUser of this name has in the control plane; nothing without our label."""
     there = await look(client, user)
     for kind, found in ((BINDING, there.binding), (ROLE, there.role), (ACCOUNT, there.account)):
-        if found is not None and account.is_ours(found):
+        if found is not None and is_ours(found):
             known = found["metadata"]
             await _delete(client, kind, Key(known.get("namespace", ""), known["name"]))
 

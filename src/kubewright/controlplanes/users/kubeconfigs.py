@@ -3,7 +3,7 @@
 Invariants.  No token is in a message. The claims of a token are read without verifying it: the API server
              verifies it, and what is read decides only when another one is issued.
 Source       kube-apiserver's bound tokens (the claim ``kubernetes.io``).
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 import base64
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.users.account import TokenKubeconfig
+from kubewright.controlplanes.users.seen import TokenKubeconfig
 from kubewright.kube.access import Token
 from kubewright.kube.config import inline_access
 from kubewright.pki.clusters import by_token, kubeconfig

@@ -3,7 +3,7 @@
 Theory.      A restore brings back all data of an earlier moment, so also the accounts of users that were
              deleted since; and their tokens, which have not expired, would be good again. So after a restore
              each account with our label is looked up, and deleted where no ControlPlaneUser of that control
-             plane wants one. An account whose ControlPlaneUser exists is looked at by ``reconciler``.
+             plane wants one. An account whose ControlPlaneUser exists is looked at by ``wiring``.
 Invariants.  Nothing is remembered: as long as a token from before the restore can be good, the control plane
              is looked at again each hour, when it becomes ready, and when a pause ends.
 Source       decision 0038.
@@ -27,9 +27,9 @@ from kubewright.api.controlplane.validate import MOST_LIFETIME
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.pausing import pause_of
-from kubewright.controlplanes.users.account import ACCOUNT, ACCOUNT_PREFIX, NAMESPACE
+from kubewright.controlplanes.family import pause_of
 from kubewright.controlplanes.users.connection import Connect, Connections, revoke
+from kubewright.controlplanes.users.seen import ACCOUNT, ACCOUNT_PREFIX, NAMESPACE
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller

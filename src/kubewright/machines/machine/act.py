@@ -34,7 +34,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.kube.patches import onto, outside_of_a_pass, with_uid, with_version
-from kubewright.machines.machine.caches import Shared
+from kubewright.machines.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.refusals import status_refused
 from kubewright.machines.machine.requests import Requests

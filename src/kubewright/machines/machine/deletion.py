@@ -32,7 +32,8 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import REFUSALS, Code, DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
-from kubewright.machines.machine import node_marks, states
+from kubewright.machines import node_marks
+from kubewright.machines.machine import states
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (

@@ -17,7 +17,7 @@ from enum import StrEnum
 from kubewright.api.machine.names import EventReason, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.life.seen import Verb
-from kubewright.machines.machine.caches import Caches, class_key
+from kubewright.machines.caches import Caches, class_key
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Call, Plan, Record
 from kubewright.runtime.metrics import Metrics

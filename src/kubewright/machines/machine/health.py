@@ -29,9 +29,9 @@ from kubewright.api.machine.names import EventReason, NodeConditionType, Operati
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.answers import in_one_line
-from kubewright.machines.machine import capacity, node_marks, states
+from kubewright.machines import node_marks
+from kubewright.machines.machine import states
 from kubewright.machines.machine.creation import vm_incomplete
-from kubewright.machines.machine.replacements import held_by
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
@@ -44,6 +44,7 @@ from kubewright.machines.machine.steps import (
     SyncCapacity,
     SyncNode,
 )
+from kubewright.machines.settings import held_by
 
 
 def wait_while_unreachable(seen: Seen) -> Plan | None:
@@ -89,7 +90,7 @@ def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
     Taint").
     """
     after = seen.phase_after(report)
-    status, wanted = capacity.patch(node, seen.capacity), seen.capacity
+    status, wanted = node_marks.capacity_patch(node, seen.capacity), seen.capacity
     if status and any(isinstance(each.step, SyncCapacity) for each in seen.refused):
         wanted = None  # the annotation records what was applied, and this was refused
     marked = node_marks.sync_node(node, seen.machine, running=after is Phase.RUNNING, capacity=wanted)

@@ -25,14 +25,15 @@ from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
-from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
+from kubewright.machines import node_marks
+from kubewright.machines.caches import ClassSeen, LookDeps, belongs
+from kubewright.machines.machine import in_place, preservation, refusals, userdata, vm_record
 from kubewright.machines.machine.applied import Specs, specs_of
-from kubewright.machines.machine.caches import ClassSeen, LookDeps, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.seen import Begun, Refused, Seen, Unread
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
+from kubewright.machines.settings import ReplacementCounts, bad_conditions
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, is_refusal
@@ -243,7 +244,7 @@ class Looker:
             untried=found.untried,
             inputs=found.version + _changes(machine, self._settings.retry_all_errors),
             specs=self._specs(machine, found.machine_class, vm, begun),
-            capacity=capacity.of_class(found.machine_class),
+            capacity=node_marks.capacity_of(found.machine_class),
             doubt_until=self._doubt_until(machine, begun, recorded=vm_record.is_recorded(machine)),
             counts=self.counts(machine),
             has_token=self._settings.joins

@@ -23,7 +23,7 @@ from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.kube.informer import Change, Informer
 from kubewright.machines.machine.seen import Begun, reported
-from kubewright.machines.machine.settings import HEALTHY
+from kubewright.machines.settings import HEALTHY
 
 
 class NodeStates:

@@ -28,7 +28,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE
-from kubewright.machines.machine import node_marks
+from kubewright.machines import node_marks
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import (
     Annotate,

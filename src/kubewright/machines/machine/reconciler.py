@@ -15,8 +15,8 @@ from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
+from kubewright.machines.caches import Caches, Shared
 from kubewright.machines.machine.act import Actor, WriteFailed
-from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.durations import Durations
 from kubewright.machines.machine.look import Looker

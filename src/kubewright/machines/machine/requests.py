@@ -26,9 +26,9 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import with_uid
+from kubewright.machines.caches import Caches
 from kubewright.machines.machine import userdata
-from kubewright.machines.machine.caches import Caches
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 

@@ -20,13 +20,18 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.applied import Specs
-from kubewright.machines.machine.capacity import Capacity
-from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
-from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
-from kubewright.machines.machine.steps import Attachment, Report, Step
+from kubewright.machines.machine.steps import Report, Step
 from kubewright.machines.machine.vm_record import is_recorded
+from kubewright.machines.settings import (
+    MachineSettings,
+    ReplacementCounts,
+    bad_conditions,
+    drain_policy,
+    effective,
+)
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.nodes.drain.volumes import Attachment
 from kubewright.nodes.health import Health, judge
 
 REPORT_AT_LATEST = timedelta(seconds=10)
@@ -129,7 +134,7 @@ class Seen:
     untried: bool = False
     inputs: str = ""
     specs: Specs | None = None
-    capacity: Capacity | None = None
+    capacity: Mapping[str, str | int] | None = None
     name_conflict: bool = False
     doubt_until: datetime | None = None
     before: MachineStatus | None = None

@@ -14,6 +14,7 @@ from kubewright.base import plan
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import Verb
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Attachment
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +119,6 @@ class Drain:
     """One pass of a drain: evict some pods, delete others. Disruption budgets may refuse an eviction."""
 
     plan: DrainPlan
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Attachment:
-    """A VolumeAttachment. One that is being deleted stays until its CSI driver has detached the volume."""
-
-    name: str
-    uid: str
-    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,8 @@ from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.patches import onto
+from kubewright.machines.caches import Shared
 from kubewright.machines.machine.applied import condition
-from kubewright.machines.machine.caches import Shared
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.refused import unless_refused

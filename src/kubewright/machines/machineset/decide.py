@@ -41,8 +41,8 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan, in_seconds
 from kubewright.driver.errors import Code
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
+from kubewright.machines.settings import SetSettings
 from kubewright.replicas.objects import INVALID, key_of
 from kubewright.replicas.set.policy import Deletions, Failure, counted, with_failure
 from kubewright.replicas.set.seen import Annotate, PatchObject, Seen, Step

@@ -33,7 +33,6 @@ from kubewright.base.plan import Awaited
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.machines.deployment import strategy
-from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.decide import (
     FROZEN,
     FreezeLimits,
@@ -49,6 +48,7 @@ from kubewright.machines.machineset.decide import (
     unfreezing,
 )
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
+from kubewright.machines.settings import SetSettings
 from kubewright.replicas.member import Member, number_of
 from kubewright.replicas.objects import reference
 from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words

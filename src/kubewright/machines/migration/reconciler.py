@@ -35,7 +35,7 @@ from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.caches import Shared
+from kubewright.machines.caches import Shared
 from kubewright.machines.migration.old_classes import KIND, Follow, Make, Trouble, decide, migrated
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_existence

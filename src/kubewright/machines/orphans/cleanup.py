@@ -24,11 +24,12 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.kube.patches import onto, with_uid
-from kubewright.machines.machine import act, node_marks
-from kubewright.machines.machine.caches import Shared, belongs
+from kubewright.machines import node_marks
+from kubewright.machines.caches import Shared, belongs
+from kubewright.machines.machine import act
 from kubewright.machines.machine.moments import NodeStates, as_seen
-from kubewright.machines.machine.settings import drain_policy
 from kubewright.machines.orphans.decide import awaits_volumes
+from kubewright.machines.settings import drain_policy
 from kubewright.nodes import marks
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound

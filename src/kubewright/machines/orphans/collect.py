@@ -23,7 +23,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver import errors as cloud
 from kubewright.driver.contract import ClassRequest, Instance, stub
-from kubewright.machines.machine.caches import Shared
+from kubewright.machines.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.decide import is_second, why_kept_by_server
 from kubewright.wire.errors import NotFound, is_refusal

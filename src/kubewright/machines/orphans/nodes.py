@@ -25,7 +25,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.errors import TransportError
 from kubewright.kube.header import Header
 from kubewright.kube.patches import with_uid
-from kubewright.machines.machine.caches import Shared
+from kubewright.machines.caches import Shared
 from kubewright.machines.orphans.decide import not_managed, scheme
 from kubewright.nodes import marks
 from kubewright.runtime.result import Result

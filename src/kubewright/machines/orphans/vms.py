@@ -24,7 +24,7 @@ from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.life.orphans import NotListed, OrphanSettings
 from kubewright.driver.life.suspects import Noted, Suspects
-from kubewright.machines.machine.caches import Shared
+from kubewright.machines.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.collect import Collector
 from kubewright.machines.orphans.decide import ListedVm, scheme, why_kept_by_cache

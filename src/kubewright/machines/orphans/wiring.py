@@ -20,7 +20,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.driver.life.orphans import LONGEST_PASS, OrphanSettings, may_leave_a_vm
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.caches import Shared, class_key
+from kubewright.machines.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms

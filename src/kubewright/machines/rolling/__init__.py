@@ -6,10 +6,8 @@ Theory.      While a rollout replaces old machines by new ones, the scheduler sh
              marks, so that sets are still scaled while the target cluster does not answer. With InPlaceUpdate
              it also leads the machines through their update: it is the only controller that sees both the
              nodes and the deployment.
-Map          seen.py        the deployment, and which nodes carry which marks
-             steps.py       the closed set of steps
-             decide.py      which nodes get or lose which mark, and which sets are annotated (pure)
-             updating.py    which nodes are updated in place next, and which machines change their set (pure)
-             reconciler.py  looks, asks decide, writes; and which changes enqueue a deployment
-Source       mcm.md §2.2, §2.4, §7.4, §7.6, §7.9; decisions 0047, 0053.
+Files        ``seen``        the deployment, which nodes carry which marks, and the closed set of steps
+             ``decide``      which nodes get or lose which mark, and which are updated in place next (pure)
+             ``reconciler``  looks, asks decide, writes; and which changes enqueue a deployment
+             The statements of MCM: docs/reference/mcm-parity.md; decisions 0047, 0053.
 """

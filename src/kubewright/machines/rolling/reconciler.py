@@ -29,15 +29,23 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto, with_uid
-from kubewright.machines.machine.caches import belongs
+from kubewright.machines.caches import belongs
 from kubewright.machines.machine.in_place import reason_in
-from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.policy import moved_patch
-from kubewright.machines.rolling.decide import decide
-from kubewright.machines.rolling.seen import Nodes, RollingSeen
-from kubewright.machines.rolling.steps import ClearMoved, MarkNode, MarkSet, Move, NodeStep, Step, UpdateMark
-from kubewright.machines.rolling.updating import aim_of, update_labels
+from kubewright.machines.node_marks import rolling
+from kubewright.machines.rolling.decide import aim_of, decide, update_labels
+from kubewright.machines.rolling.seen import (
+    ClearMoved,
+    MarkNode,
+    MarkSet,
+    Move,
+    Nodes,
+    NodeStep,
+    RollingSeen,
+    Step,
+    UpdateMark,
+)
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, run_parallel

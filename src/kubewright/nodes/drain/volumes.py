@@ -24,6 +24,15 @@ from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.wire.gvk import Key
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Attachment:
+    """A VolumeAttachment. One that is being deleted stays until its CSI driver has detached the volume."""
+
+    name: str
+    uid: str
+    deleting: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Attached:
     """Where PersistentVolumes are attached, by their names.

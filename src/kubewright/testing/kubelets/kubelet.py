@@ -24,7 +24,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.meta import KubeObject
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.pods.kinds import CLAIM
+from kubewright.controlplanes.hosting.pods.objects import CLAIM
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.processes.supervisor import Supervisor

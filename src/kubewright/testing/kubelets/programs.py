@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.rendering.variables import expand
+from kubewright.controlplanes.templates.render import expand
 from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpConnect
 
 Json = Mapping[str, Any]

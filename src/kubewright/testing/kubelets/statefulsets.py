@@ -18,7 +18,7 @@ import msgspec
 
 from kubewright.api.controlplane.names import COMPONENT_LABEL
 from kubewright.api.core import POD
-from kubewright.controlplanes.hosting.pods.kinds import CLAIM, WORKLOAD
+from kubewright.controlplanes.hosting.pods.objects import CLAIM, WORKLOAD
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.testing.kubelets.kubelet import POD_JSON, until_one

@@ -1,7 +1,7 @@
 """Runs components in pods: the methods of ``Hosting``.
 
 Theory.      Every question is answered from informers, which hold only objects with our labels. Every effect
-             is decided by ``differences`` and made by one request, whose answer the informers show at once.
+             is decided by ``objects`` and made by one request, whose answer the informers show at once.
              Nothing is kept here, so another process can go on at any time. The number of instances grows
              only after what a smaller number ended is gone, since the controller of StatefulSets would wait
              for such a claim for ever: it watches none.
@@ -32,16 +32,7 @@ from kubewright.controlplanes.hosting.contract import (
 )
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import objects, reading, restore_pods
-from kubewright.controlplanes.hosting.pods.differences import (
-    Change,
-    Create,
-    Leave,
-    Obstacle,
-    controller_of,
-    decide,
-    outdated,
-)
-from kubewright.controlplanes.hosting.pods.kinds import (
+from kubewright.controlplanes.hosting.pods.objects import (
     CLAIM,
     FINISHED,
     INSTANCE,
@@ -49,7 +40,14 @@ from kubewright.controlplanes.hosting.pods.kinds import (
     OUR_LABELS,
     SERVICE,
     WORKLOAD,
+    Change,
     ComponentPod,
+    Create,
+    Leave,
+    Obstacle,
+    controller_of,
+    decide,
+    outdated,
 )
 from kubewright.controlplanes.hosting.pods.restoring import Replacer
 from kubewright.controlplanes.templates.catalog import Manifest

@@ -23,7 +23,7 @@ from kubewright.api.core import POD
 from kubewright.api.meta import KubeObject
 from kubewright.base.clock import stamp
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
-from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
+from kubewright.controlplanes.hosting.pods.objects import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
 
 LONGEST_MESSAGE = 300
 POD_KIND = POD.resource.kind

@@ -21,11 +21,10 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import CLIENT_PORTS, RESTORING_ANNOTATION, ROLE_LABEL
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import PROGRAM, arguments, former_name, peer_url
-from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
-from kubewright.controlplanes.hosting.pods.objects import selector
+from kubewright.controlplanes.hosting.pods.objects import ComponentPod, selector
 from kubewright.controlplanes.hosting.pods.reading import trouble
-from kubewright.controlplanes.rendering.files import DATA_FOLDER
+from kubewright.controlplanes.members import ETCDUTL, etcdutl_arguments, former_name, peer_url
+from kubewright.controlplanes.templates.render import DATA_FOLDER
 
 Seen = Mapping[str, Any]
 SUFFIX = "-restore"
@@ -211,8 +210,8 @@ def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
     put = ["restore-member", "place", f"--folder={FOLDER}", f"--data={DATA_FOLDER}", f"--mark={task.mark}"]
     etcdutl = {
         "image": first["image"],
-        "command": [PROGRAM],
-        "args": arguments(SNAPSHOT, NEW, name, peers, task.mark),
+        "command": [ETCDUTL],
+        "args": etcdutl_arguments(SNAPSHOT, NEW, name, peers, task.mark),
         **({"securityContext": first["securityContext"]} if "securityContext" in first else {}),
     }
     return (

@@ -1,28 +1,106 @@
-"""Replaces the data of an etcd whose members are pods, and do not run: makes a pod for each, and sends to it.
+"""Replaces the data of an etcd whose members are pods, and do not run: both ends of it.
 
-Theory.      A call does what can be done now and says what it waits for; the caller calls again. A pod that
-             is missing is made, one that waits for the snapshot is sent it, one that has succeeded is done.
-             So a process that ends in between loses nothing: the pods say how far it is.
+Theory.      ``Replacer`` makes a pod for each member and sends it the snapshot. A call does what can be done
+             now and says what it waits for; the caller calls again. A pod that is missing is made, one that
+             waits for the snapshot is sent it, one that has succeeded is done. So a process that ends in
+             between loses nothing: the pods say how far they are (decision 0041).
+             In the pod, ``receive`` ends when a whole snapshot is in the volume. Then another container makes
+             new data from it, and ``place`` puts that in the place of the former data.
 Invariants.  Nothing is made while a pod of the etcd is there. All members are done before the call says so.
-Source       decision 0041.
-Called by    ``host``.
+             Each side verifies the certificate of the other before a byte is sent, because a snapshot
+             contains every Secret of its control plane. Each call has a deadline. A snapshot is under its own
+             name only when all of it is written; what an earlier pod has left half done is deleted first.
+Called by    ``host``; the command ``restore-member`` of ``cli`` in the pod.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import os
+import shutil
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import aiohttp
+from aiohttp import web
 
 from kubewright.api.controlplane.names import CLIENT_PORTS
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.etcd import tls_of
 from kubewright.controlplanes.hosting.contract import Replaced, Replacement, WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import bracketed
-from kubewright.controlplanes.hosting.member_data import NotReplaced
+from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 from kubewright.controlplanes.hosting.pods import restore_pods
-from kubewright.controlplanes.hosting.pods.kinds import RESTORE_CLAIM, RESTORE_POD, ComponentPod
-from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
-from kubewright.controlplanes.members.client import tls_of
+from kubewright.controlplanes.hosting.pods.objects import RESTORE_CLAIM, RESTORE_POD, ComponentPod
+from kubewright.controlplanes.members import bracketed, former_name
 from kubewright.kube.client import Client
+from kubewright.pki import tls
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key
+
+BLOCK = 1024 * 1024
+ASK_SECONDS = 5.0
+IDLE_SECONDS = 60.0
+"""The longest time in which nothing of a snapshot is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One pod: its address with the port, and the name in its certificate."""
+
+    address: str
+    name: str
+
+
+async def listening(targets: list[Target], tls: ssl.SSLContext) -> list[Target]:
+    """Those that wait for a snapshot now."""
+    timeout = aiohttp.ClientTimeout(total=ASK_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as http:
+        found = await asyncio.gather(*(_asked(http, each, tls) for each in targets))
+    return [each for each, waits in zip(targets, found, strict=True) if waits]
+
+
+async def send(target: Target, tls: ssl.SSLContext, file: Path) -> None:
+    """Send the file to one of them.
+
+    Raises:
+        NotReplaced: it was not taken.
+    """
+    timeout = aiohttp.ClientTimeout(total=None, connect=ASK_SECONDS, sock_read=IDLE_SECONDS)
+    size = (await asyncio.to_thread(file.stat)).st_size
+    headers = {"Content-Length": str(size)}
+    try:
+        # It is opened here, and not by the generator: of a request that fails aiohttp leaves that unfinished.
+        with await asyncio.to_thread(file.open, "rb") as opened:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as http,
+                http.put(
+                    _url(target), data=_blocks(opened), headers=headers, ssl=tls, server_hostname=target.name
+                ) as answer,
+            ):
+                said = "" if answer.status == 204 else f"it answers {answer.status}: {await answer.text()}"
+    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        said = str(error) or type(error).__name__
+    if said:
+        raise NotReplaced(f"the snapshot was not sent to {target.name}: {said}")
+
+
+async def _asked(http: aiohttp.ClientSession, target: Target, tls: ssl.SSLContext) -> bool:
+    try:
+        async with http.get(_url(target), ssl=tls, server_hostname=target.name) as answer:
+            return answer.status == 204
+    except (OSError, TimeoutError, aiohttp.ClientError):
+        return False
+
+
+async def _blocks(opened: BinaryIO) -> AsyncIterator[bytes]:
+    while block := await asyncio.to_thread(opened.read, BLOCK):
+        yield block
+
+
+def _url(target: Target) -> str:
+    return f"https://{target.address}/"
 
 
 class Replacer:
@@ -100,3 +178,104 @@ class Replacer:
             async with by.fetch() as file:
                 for each in ready:
                     await send(each, tls, file)
+
+
+DEADLINE_SECONDS = 1800.0
+"""How long ``receive`` waits until it has a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where ``receive`` listens, and with which files: a certificate, its key, and who may send."""
+
+    host: str
+    port: int
+    certificate: Path
+    key: Path
+    authority: Path
+
+    def tls(self) -> ssl.SSLContext:
+        """TLS of this server.
+
+        Raises:
+            InvalidInput: a file is missing or unfit.
+        """
+        try:
+            context = tls.server(self.authority.read_bytes(), required=True)
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"the certificates of the member cannot be used: {error}") from None
+        return context
+
+
+async def receive(site: Site, folder: Path) -> None:
+    """Wait for a snapshot, and write it into a new folder.
+
+    Raises:
+        InvalidInput: the certificates are unfit.
+        NotReplaced: none came in time.
+        OSError: the volume cannot be written to, or the address is taken.
+    """
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    await asyncio.to_thread(folder.mkdir, mode=0o700)
+    receiver = _Receiver(folder / "snapshot")
+    app = web.Application()
+    app.router.add_get("/", receiver.asked)
+    app.router.add_put("/", receiver.put)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await web.TCPSite(runner, site.host, site.port, ssl_context=site.tls()).start()
+            await receiver.whole.wait()
+    except TimeoutError:
+        raise NotReplaced(f"no snapshot was sent within {DEADLINE_SECONDS:g} seconds") from None
+    finally:
+        await runner.cleanup()
+
+
+def place(folder: Path, data: Path, mark: str) -> None:
+    """Put the new data in the place of the former, unless that is done.
+
+    Raises:
+        NotReplaced: other data is in the way.
+        OSError: the volume cannot be written to.
+    """
+    if mark_of(data) != mark:
+        put(folder / "data", data, data.parent / former_name(mark), mark)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Receiver:
+    """Answers who asks whether a snapshot is waited for, and takes one."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._taking = asyncio.Lock()
+        self.whole = asyncio.Event()
+
+    async def asked(self, _request: web.Request) -> web.Response:
+        return web.Response(status=409 if self.whole.is_set() else 204)
+
+    async def put(self, request: web.Request) -> web.Response:
+        if self._taking.locked() or self.whole.is_set():
+            return web.Response(status=409, text="a snapshot is here, or on its way")
+        async with self._taking:
+            size = await self._write(request)
+            if size != request.content_length:
+                return web.Response(status=400, text=f"{size} bytes of {request.content_length} came")
+            self.whole.set()
+            return web.Response(status=204)
+
+    async def _write(self, request: web.Request) -> int:
+        partial, size = self._target.with_suffix(".partial"), 0
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            async for block in request.content.iter_chunked(BLOCK):
+                await asyncio.to_thread(file.write, block)
+                size += len(block)
+            file.flush()
+            await asyncio.to_thread(os.fsync, file.fileno())
+        if size == request.content_length:
+            partial.rename(self._target)
+        return size

@@ -1,29 +1,44 @@
-"""The address of each instance: of loopback, or of a private range that was routed to this machine.
+"""The address of each instance, and the balancer between the endpoint of an API server and its instances.
 
 Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an address of its own, and programs
              keep their usual ports and those that a user adds. The address is a hash of the instance's name
              and of a salt of the folder, so two folders rarely choose the same. An address that was given is
-             written to a file, and is kept until the component is removed with its data.
-             Clients of a workload with a balancer know the balancer's address alone.
-             Machines beside this one, such as VMs on a bridge, reach no loopback address. For them the range
-             is a private one, all of which the kernel answers for once it is routed to ``lo``.
+             written to a file, and is kept until the component is removed with its data. Machines beside this
+             one, such as VMs on a bridge, reach no loopback address: for them the range is a private one, all
+             of which the kernel answers for once it is routed to ``lo``.
+Balancers.   Each API server has one address for clients, its endpoint, and each instance one of its own. A
+             program of ours listens at the endpoint and passes connections on (``processes.balancer``). It is
+             kept beside the instances of its workload as if it were one with the ordinal ``BALANCER``: so it
+             outlives this program, is found again, and goes with its workload. It knows the addresses of all
+             instances that there may ever be, so no change of their number restarts it (decision 0032).
 Invariants.  No address is given twice from one folder. 127.0.0.1 and its network, where other programs
-             listen, are in no range. An instance has the same address after a restart.
-Source       nested.md D4 (ports, scheme b).
+             listen, are in no range. An instance has the same address after a restart. A balancer runs while
+             its workload is to have instances, however many; not as root, and with no key and no file. It is
+             restarted only for other addresses, or another path of the readiness probe.
 Called by    ``host``.
 """
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
+from kubewright.api.controlplane.names import Component
 from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.balancing import balanced
-from kubewright.controlplanes.hosting.processes.instances import BALANCER, instance_of, name_of, program_name
+from kubewright.controlplanes.hosting.processes.instances import (
+    BALANCER,
+    BALANCER_NAME,
+    ProgramSettings,
+    instance_of,
+    name_of,
+    program_name,
+)
+from kubewright.processes.program import HttpGet, Probe, Program, balancer
 from kubewright.processes.record import replace_file
 
 FILE = "addresses.json"
@@ -161,3 +176,57 @@ def _read(file: Path) -> Allocations | None:
 
 def _key(identity: WorkloadIdentity, ordinal: int) -> str:
     return program_name(name_of(identity), ordinal)
+
+
+MOST_INSTANCES = 7
+"""As of an etcd. There is one address more, for an instance that runs beside a single one."""
+SECURE = "https"
+
+
+def balanced(component: str) -> bool:
+    """Whether clients reach the instances of this component through a balancer."""
+    return component == Component.API_SERVER
+
+
+def problem_of_balancing(component: Component, replicas: int) -> str:
+    """What is wrong with a number of instances, a sentence; empty if nothing is."""
+    if not balanced(component) or replicas <= MOST_INSTANCES:
+        return ""
+    return f"spec.replicas is {replicas}: on one machine there may be at most {MOST_INSTANCES} API servers"
+
+
+def balancer_of(
+    identity: WorkloadIdentity,
+    endpoint: tuple[str, int],
+    hosts: list[str],
+    first: Program,
+    user: tuple[int, int] | None,
+) -> Program:
+    """The balancer of a workload.
+
+    Args:
+        hosts: the addresses of all instances that there may be.
+        first: the program of an instance, for its readiness probe.
+        user: uid and gid that programs run as; None: ours. It becomes this user itself, after it has read
+            what the other user may not.
+    """
+    path = _readiness_path(first.readiness)
+    arguments = [f"--ready={path}"] if path else []
+    if user is not None:
+        arguments.append(f"--user={user[0]}:{user[1]}")
+    made = balancer(
+        program_name(name_of(identity), BALANCER),
+        endpoint,
+        (*arguments, *hosts),
+        {"INSTANCE": f"{identity.workload}-{BALANCER_NAME}"},
+    )
+    return replace(made, settings=str(ProgramSettings(made.settings)))
+
+
+def _readiness_path(probe: Probe | None) -> str:
+    """The path that instances are asked for over HTTPS; empty: they are asked otherwise, or not at all."""
+    if probe is None or not isinstance(probe.check, HttpGet):
+        return ""
+    url = urlsplit(probe.check.url)
+    query = f"?{url.query}" if url.query else ""
+    return f"{url.path}{query}" if url.scheme == SECURE else ""

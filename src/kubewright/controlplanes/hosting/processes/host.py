@@ -4,21 +4,29 @@ Theory.      The state of each workload (``kept``) is written to a file of its o
              supervisor. So after a restart of this program everything goes on as before, even before a
              controller runs: processes that still run are found and left alone. The folder of an instance is
              deleted after its process has ended.
+             An instance runs with what its process was started with, which may be something older than what
+             it is to run with; the settings of the process say what that was. Why a program ended is told by
+             the end of its output, which tells more than its exit code: the last line, but of a Go program
+             that panics the line before what it writes then.
 Invariants.  A lock gives the folder to one program. The file is written before a process starts or ends. One
-             change of a workload at a time. The content of Secrets is only in files of mode 0600.
+             change of a workload at a time. The content of Secrets is only in files of mode 0600. An instance
+             is ready only if it runs with exactly what is wanted of it. At most ``LONGEST`` characters of one
+             line of output are in a message.
 Called by    ``compose``; the controllers of components, as ``Hosting``.
 """
 
 import asyncio
+import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
 import structlog
 
 from kubewright.api.controlplane.names import CLIENT_PORTS, Component
@@ -34,22 +42,31 @@ from kubewright.controlplanes.hosting.contract import (
     WorkloadIdentity,
 )
 from kubewright.controlplanes.hosting.member_data import NotReplaced
-from kubewright.controlplanes.hosting.processes import balancing, restoring
 from kubewright.controlplanes.hosting.processes import kept as changes
-from kubewright.controlplanes.hosting.processes.addresses import Addresses, read_range
+from kubewright.controlplanes.hosting.processes import restoring
+from kubewright.controlplanes.hosting.processes.addresses import (
+    MOST_INSTANCES,
+    Addresses,
+    balanced,
+    balancer_of,
+    problem_of_balancing,
+    read_range,
+)
 from kubewright.controlplanes.hosting.processes.allowed import (
     PROGRAM_OF,
     home_of,
     problem_of_command,
     problems,
     runs_commands,
+    unsafe,
+    unsupported,
     variables_of,
 )
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
-from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
     Name,
+    ProgramSettings,
     Site,
     command_of,
     instance_of,
@@ -59,13 +76,12 @@ from kubewright.controlplanes.hosting.processes.instances import (
     with_allowed_variables,
 )
 from kubewright.controlplanes.hosting.processes.kept import Kept
-from kubewright.controlplanes.hosting.processes.options import Settings
-from kubewright.controlplanes.hosting.processes.reading import View, closed, instance_seen
+from kubewright.controlplanes.hosting.processes.options import Settings, Users, mixed
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
-from kubewright.controlplanes.hosting.processes.users import Users, mixed
+from kubewright.processes import record
 from kubewright.processes.beneath import Owner
 from kubewright.processes.linux import SUPPORTED
-from kubewright.processes.program import Program, Status
+from kubewright.processes.program import Phase, Program, Status
 from kubewright.processes.supervisor import Supervisor
 from kubewright.wire.gvk import Key
 
@@ -79,6 +95,94 @@ JUDGED = (0, 0)
 MOST_TOLD = 5
 
 log = structlog.get_logger("kubewright.controlplanes")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A program and its process.
+
+    ``wanted``  None: nothing is to run
+    ``status``  what the supervisor says; None: nothing yet
+    ``folder``  where the output is
+    """
+
+    wanted: Program | None
+    status: Status | None
+    folder: Path
+
+
+def instance_seen(identity: WorkloadIdentity, ordinal: int, host: str, view: View) -> Instance | None:
+    """One instance with the address ``host``; None: there is none."""
+    wanted, status = view.wanted, view.status
+    if status is None:
+        if wanted is None:
+            return None
+        status = Status(wanted.name, Phase.WAITING, message="it is about to be started")
+    settings = status.fingerprint if status.pid else wanted.settings if wanted else ""
+    started = ProgramSettings.read(settings)
+    fits = wanted is not None and wanted.settings == settings
+    return Instance(
+        ordinal,
+        identity.instance(ordinal),
+        host,
+        fingerprint=started.fingerprint,
+        version=started.version,
+        ready=status.ready and fits,
+        ending=status.pid != 0 and not fits,
+        since=status.since,
+        restarts=status.restarts,
+        message=_message(status, view.folder),
+        memory=status.memory,
+        cpu=status.cpu,
+    )
+
+
+def closed(balancer: View) -> str:
+    """Why clients cannot use the endpoint, a clause; empty: they can, or there is no balancer before it."""
+    status = balancer.status
+    if balancer.wanted is None or (status is not None and status.ready):
+        return ""
+    said = "" if status is None else _message(status, balancer.folder)
+    return f"the balancer does not listen yet{f': {said}' if said else ''}"
+
+
+def _message(status: Status, folder: Path) -> str:
+    """What is wrong; for a program that ended, with the reason from its output."""
+    if status.phase is not Phase.BACK_OFF:
+        return status.message
+    said = reason(record.last_lines(folder))
+    return f"{status.message}; the last that it wrote: {said}" if said else status.message
+
+
+LONGEST = 300
+PANIC = "panic: "
+REASONS = (PANIC, "fatal error:", "flag provided but not defined:", "Error: ")
+"""How a line with the reason begins, even if a stack trace or a usage text follows."""
+_HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.-]+:\d+\] ")
+"""The header of klog before a message: level, date, time, process, file and line."""
+
+
+def reason(lines: Sequence[str]) -> str:
+    """The reason in one line; the last line if none looks like one; empty if there is no output."""
+    told = [line.strip() for line in lines if line.strip()]
+    if not told:
+        return ""
+    found = (number for number in reversed(range(len(told))) if told[number].startswith(REASONS))
+    chosen = next(found, len(told) - 1)
+    before, said = _text(told[chosen - 1]) if chosen else "", _text(told[chosen])
+    logged = before.startswith(f"{said.removeprefix(PANIC)}: ")
+    return (before if logged else said)[:LONGEST]
+
+
+def _text(line: str) -> str:
+    """The message of a line, without what a log has before it."""
+    if line.startswith("{"):
+        try:
+            found = msgspec.json.decode(line, type=dict[str, object])
+        except msgspec.DecodeError:
+            return line
+        return ": ".join(str(found[name]) for name in ("msg", "error") if name in found) or line
+    return _HEADER.sub("", line, count=1)
 
 
 class StillRemoved(KubewrightError):
@@ -141,7 +245,7 @@ class ProcessHosting:
     def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
         """See ``Hosting``."""
         port = CLIENT_PORTS[identity.component]
-        if balancing.balanced(identity.component):
+        if balanced(identity.component):
             return WorkloadAddresses(endpoint=(self._addresses.get(identity, BALANCER), port), surges=True)
         hosts = self._addresses.reserve(identity, range(max(replicas, 1)))
         return WorkloadAddresses(tuple(hosts[:replicas]), endpoint=(hosts[0], port))
@@ -150,7 +254,7 @@ class ProcessHosting:
         """See ``Hosting``. A program whose version is not known yet is no problem: ``apply`` asks it."""
         if not SUPPORTED:
             return "only Linux can run components as processes"
-        if told := balancing.problem_of(workload.identity.component, workload.replicas):
+        if told := problem_of_balancing(workload.identity.component, workload.replicas):
             return told
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
@@ -250,11 +354,11 @@ class ProcessHosting:
 
     def _balancer_of(self, identity: WorkloadIdentity, latest: list[Program]) -> Program | None:
         """The balancer before these programs; None: they need none."""
-        if not latest or not balancing.balanced(identity.component):
+        if not latest or not balanced(identity.component):
             return None
-        hosts = self._addresses.reserve(identity, range(balancing.MOST_INSTANCES + 1))
+        hosts = self._addresses.reserve(identity, range(MOST_INSTANCES + 1))
         endpoint = self._addresses.get(identity, BALANCER), CLIENT_PORTS[identity.component]
-        return balancing.balancer_of(identity, endpoint, hosts, latest[0], self._user_of(identity))
+        return balancer_of(identity, endpoint, hosts, latest[0], self._user_of(identity))
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """See ``Hosting``."""

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Replacement, WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import PROGRAM, arguments, former_name, peer_url
 from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
+from kubewright.controlplanes.hosting.processes.allowed import VOLUMES
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
-from kubewright.controlplanes.hosting.processes.instances import name_of, program_name
-from kubewright.controlplanes.hosting.processes.volumes import DATA, VOLUMES
+from kubewright.controlplanes.hosting.processes.instances import DATA, name_of, program_name
+from kubewright.controlplanes.members import ETCDUTL, etcdutl_arguments, former_name, peer_url
 
 MISSING = (
-    f"there is no {PROGRAM} on this machine, which puts a snapshot in place: run `make kube`, or put it into "
+    f"there is no {ETCDUTL} on this machine, which puts a snapshot in place: run `make kube`, or put it into "
     "a folder that KUBEWRIGHT_ASSETS names"
 )
 DEADLINE_SECONDS = 600.0
@@ -52,7 +52,7 @@ class Member:
 
 def needs(binaries: Binaries) -> str:
     """What this machine lacks, a sentence; empty: nothing."""
-    return MISSING if isinstance(binaries.known(PROGRAM, ""), Missing) else ""
+    return MISSING if isinstance(binaries.known(ETCDUTL, ""), Missing) else ""
 
 
 def members_of(identity: WorkloadIdentity, hosts: Mapping[int, str], programs: Path) -> list[Member]:
@@ -78,7 +78,7 @@ async def replace(
         InvalidInput: this machine lacks the program for it.
         NotReplaced: it did not work this time.
     """
-    program = await binaries.find(PROGRAM, "")
+    program = await binaries.find(ETCDUTL, "")
     if isinstance(program, Missing):
         raise InvalidInput(MISSING)
     peers = {each.name: each.peer for each in members}
@@ -88,7 +88,9 @@ async def replace(
             for member in lacking:
                 new = member.folder / NEW
                 await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-                await _run(program, arguments(str(source), str(new), member.name, peers, by.mark), source)
+                await _run(
+                    program, etcdutl_arguments(str(source), str(new), member.name, peers, by.mark), source
+                )
                 await _put(new, member, by.mark, user)
     former = members[0].former(by.mark)
     return former if await asyncio.to_thread(os.path.exists, former) else None
@@ -106,7 +108,7 @@ async def _run(program: Path, arguments: Sequence[str], source: Path) -> None:
     """Run ``etcdutl``. What it says of the file ``source`` is told without its path."""
     process = await asyncio.create_subprocess_exec(
         program,
-        *arguments,
+        *etcdutl_arguments,
         env={},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -116,11 +118,11 @@ async def _run(program: Path, arguments: Sequence[str], source: Path) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
             _, said = await process.communicate()
     except TimeoutError:
-        raise NotReplaced(f"{PROGRAM} did not end within {DEADLINE_SECONDS:g} seconds") from None
+        raise NotReplaced(f"{ETCDUTL} did not end within {DEADLINE_SECONDS:g} seconds") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
         told = said.decode(errors="replace").replace(str(source), "the snapshot").strip()[-TOLD_CHARS:]
-        raise NotReplaced(f"{PROGRAM} refuses the snapshot: {told}")
+        raise NotReplaced(f"{ETCDUTL} refuses the snapshot: {told}")

@@ -20,7 +20,7 @@ import msgspec
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import former_name
+from kubewright.controlplanes.hosting.processes.allowed import VOLUMES
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
     BALANCER_NAME,
@@ -29,7 +29,7 @@ from kubewright.controlplanes.hosting.processes.instances import (
     program_name,
 )
 from kubewright.controlplanes.hosting.processes.kept import Kept
-from kubewright.controlplanes.hosting.processes.volumes import VOLUMES
+from kubewright.controlplanes.members import former_name
 from kubewright.processes import record
 from kubewright.processes.program import safe_name
 

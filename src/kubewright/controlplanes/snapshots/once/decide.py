@@ -18,7 +18,7 @@ from kubewright.api.meta import KubeObject
 from kubewright.base import plan
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import AT_ONCE
-from kubewright.controlplanes.pausing import Pause
+from kubewright.controlplanes.family import Pause
 
 Found = TypeVar("Found", bound=KubeObject)
 S = TypeVar("S")

@@ -21,11 +21,16 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.component.policies import ETCD, etcd_addresses
 from kubewright.controlplanes.component.seen import identity_of
+from kubewright.controlplanes.etcd import credentials_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Replaced, Replacement, ReplacesData, WorkloadIdentity
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.contract import (
+    Hosts,
+    Replaced,
+    Replacement,
+    ReplacesData,
+    WorkloadIdentity,
+)
 from kubewright.controlplanes.snapshots import files
-from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client

@@ -29,9 +29,8 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, in_order
-from kubewright.controlplanes.family import KINDS, Family
+from kubewright.controlplanes.family import KINDS, Family, with_pause, without_pause
 from kubewright.controlplanes.hosting.contract import Replaced
-from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
 

@@ -21,8 +21,8 @@ from kubewright.api.controlplane.validate import validate_restore
 from kubewright.api.faults import summary
 from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import pause_of_family
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring.act import Restorer

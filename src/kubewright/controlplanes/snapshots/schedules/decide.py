@@ -30,7 +30,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base import plan
 from kubewright.base.delays import JUST_PAST
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
+from kubewright.controlplanes.family import Pause, with_pause, without_pause
 
 KEEP = 7
 

@@ -24,7 +24,7 @@ from kubewright.api.controlplane.validate import validate_schedule
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
 from kubewright.controlplanes.caches import Caches
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import pause_of_family
 from kubewright.controlplanes.snapshots.schedules.decide import Create, Seen, decide, status_of
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto

@@ -19,17 +19,15 @@ import structlog
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import identity_of
+from kubewright.controlplanes.component.workload import endpoints
+from kubewright.controlplanes.etcd import Streamed, credentials_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Running, SavesData
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
+from kubewright.controlplanes.hosting.contract import Hosts, Running, SavesData
+from kubewright.controlplanes.members import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
-from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
-from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
 from kubewright.kube.transport import Entitled
 

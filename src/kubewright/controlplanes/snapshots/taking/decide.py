@@ -16,7 +16,7 @@ from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import DELETE, ControlPlaneSnapshot, ControlPlaneSnapshotStatus
 from kubewright.base import delays
 from kubewright.base.plan import Awaited
-from kubewright.controlplanes.pausing import with_pause, without_pause
+from kubewright.controlplanes.family import with_pause, without_pause
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer

@@ -22,9 +22,8 @@ from kubewright.api.faults import summary
 from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import etcd_addresses
-from kubewright.controlplanes.family import Family, keys_of
-from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.pausing import pause_of_family
+from kubewright.controlplanes.family import Family, keys_of, pause_of_family
+from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.taking.act import Stream, Taker, file_of

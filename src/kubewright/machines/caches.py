@@ -6,9 +6,8 @@ Theory.      The control cluster has the machines, their classes and secrets; th
              name and no other providerID.
              The limit of replacements is shared by the machines of one deployment; of a set
              without one; else by those with the same label ``name``; a machine alone shares with
-             no other (mcm.md §4.8).
-Called by    ``look``, ``requests``, ``reconciler``, ``durations``; ``machineclass``, ``orphans``,
-             ``cli.explain``.
+             no other.
+Called by    ``machine``, ``machineclass``, ``migration``, ``orphans``, ``rolling``; ``cli.explain``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -28,13 +27,11 @@ from kubewright.driver.contract import Driver, MachineRequest, VolumeSpec
 from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer, Informers
-from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
-from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.machine.steps import Attachment
 from kubewright.machines.migration.old_classes import OldClasses
+from kubewright.machines.settings import MachineSettings, ReplacementCounts, counts_as_replaced
 from kubewright.nodes.drain.removals import Removals
 from kubewright.nodes.drain.session import VolumeIds
-from kubewright.nodes.drain.volumes import Attached, without_attachment
+from kubewright.nodes.drain.volumes import Attached, Attachment, without_attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS

@@ -1,16 +1,23 @@
-"""What the Machine API writes onto nodes: the template, and the marks of deletion, preservation and rollouts.
+"""What the Machine API writes onto nodes: template, virtual capacity, and the marks of deletion,
+             preservation, rollouts.
 
 Theory.      ``nodes.marks`` knows how a node is patched, this file which names and texts the patches carry.
              What the template put onto a node is remembered in an annotation of the node, in the form that
-             MCM reads and writes (mcm.md §4.9).
-Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
-Source       mcm.md §2.5, §4.9, §4.10, §4.12.
-Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``, ``rolling``.
+             MCM reads and writes.
+             A class names resources that its nodes shall offer beside those of their kubelets
+             (``nodeTemplate.virtualCapacity``). They are kept in ``status.capacity`` by the same three-way
+             merge: what was written last stands in an annotation, so that what the class no longer names can
+             be told from what a kubelet or a device plugin has put there. The status is written before the
+             annotation: after a crash between the two the same patch is planned again.
+Invariants.  Pure. The patch of a node that has been patched so is ``{}``. Keys of the capacity that the class
+             has never named stay. A class without ``nodeTemplate`` changes nothing, as in MCM.
+Called by    ``machine``, ``orphans``, ``rolling``. The statements of MCM: docs/reference/mcm-parity.md.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -20,13 +27,16 @@ from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
 from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, TerminatingReason
-from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.capacity import Capacity, as_text
 from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
+from kubewright.wire import quantity
+
+Capacity = Mapping[str, str | int]
+"""Amounts by the names of resources."""
 
 _KEEP_AUTOSCALER_OFF = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""
@@ -51,7 +61,7 @@ def sync_node(
     if _lasting(applied) != (lasting := _lasting(template)):
         edits[names.LAST_APPLIED_ANNOTATION] = msgspec.json.encode(lasting).decode()
     if capacity:
-        edits[names.LAST_APPLIED_CAPACITY_ANNOTATION] = as_text(capacity)
+        edits[names.LAST_APPLIED_CAPACITY_ANNOTATION] = capacity_text(capacity)
     elif capacity is not None:
         before = replace(
             before, annotations={**before.annotations, names.LAST_APPLIED_CAPACITY_ANNOTATION: ""}
@@ -181,3 +191,45 @@ def _lasting(template: NodeTemplateSpec) -> NodeTemplateSpec:
     metadata = ObjectMeta(labels=template.metadata.labels, annotations=template.metadata.annotations)
     taints = tuple(structs.replace(item, time_added=None) for item in template.spec.taints)
     return NodeTemplateSpec(metadata=metadata, spec=structs.replace(template.spec, taints=taints))
+
+
+def capacity_of(found: MachineClass | None) -> Capacity | None:
+    """What the nodes of a class shall offer in addition; None: it is not known, so nothing is changed."""
+    template = found.node_template if found is not None else None
+    return template.virtual_capacity if template is not None else None
+
+
+def capacity_patch(node: Node, wanted: Capacity | None) -> Patch:
+    """Bring ``status.capacity`` in line with the class. Merge patch on the node's ``status``."""
+    if wanted is None:
+        return {}
+    present, before = node.status.capacity, _applied_capacity(node)
+    edits: dict[str, str | None] = {key: None for key in before if key not in wanted and key in present}
+    edits |= {key: str(value) for key, value in wanted.items() if not _same_amount(present.get(key), value)}
+    return {"status": {"capacity": edits}} if edits else {}
+
+
+def capacity_text(wanted: Capacity) -> str:
+    """The text of the annotation that records what was applied."""
+    return msgspec.json.encode({key: str(value) for key, value in wanted.items()}, order="sorted").decode()
+
+
+def _applied_capacity(node: Node) -> Mapping[str, Any]:
+    """What was written last; empty when nothing was, or the text is broken."""
+    text = node.metadata.annotations.get(names.LAST_APPLIED_CAPACITY_ANNOTATION)
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _same_amount(present: str | int | None, wanted: str | int) -> bool:
+    """Whether two quantities are one amount (``1000m`` is ``1``); one that cannot be read is its text."""
+    if present is None:
+        return False
+    try:
+        return quantity.parse(present) == quantity.parse(wanted)
+    except ValueError:
+        return str(present) == str(wanted)

@@ -19,8 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.caches import BY_COMPONENT, Caches
-from kubewright.controlplanes.family import KINDS
-from kubewright.controlplanes.pausing import pause_of
+from kubewright.controlplanes.family import KINDS, pause_of
 from kubewright.controlplanes.templated.decide import FIELDS, Create, Refer, Seen, Step, decide
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto

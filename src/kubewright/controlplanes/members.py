@@ -1,20 +1,25 @@
-"""Which change of an etcd's members is next. Pure.
+"""The members of an etcd: which change of them is next, and how their data is made from a snapshot. Pure.
 
-Theory.      What is wanted are instances with their peer URLs; what is seen are members, and which of them
+Changes.     What is wanted are instances with their peer URLs; what is seen are members, and which of them
              answer. A wanted instance that is no member is added as a learner, started, and promoted when it
              has caught up. A member that is not wanted is removed. While there is a learner, nothing else is
              changed.
+Restores.    ``etcdutl`` makes each member's data from the one file, with the names and peer URLs of all:
+             together they are a new cluster with the content of the snapshot, at the addresses of the former
+             one. New revisions begin far above those of the snapshot, and all older ones count as compacted,
+             so that no client takes old data for new. The token is that of one restore, so that members of
+             the former cluster and of the new one never take each other for theirs.
 Invariants.  At most one change at a time. No change while the members that answer are no majority, and none
              after which they would not be one: a member that answers is removed only while the others that
              answer are still a majority of the rest, and the last member is never removed. A member that does
              not answer is removed before another is added; one that answers, after it.
-Source       nested.md C6, D6; S3-04.
-Called by    ``component``.
+Called by    ``component``; ``etcd`` carries the changes out; the hosts replace data.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kubewright.api.controlplane.names import PEER_PORT
 from kubewright.base import plan
 
 
@@ -212,3 +217,36 @@ def _answering(seen: Seen, members: Sequence[Member]) -> list[Member]:
 
 def _majority(count: int) -> int:
     return count // 2 + 1
+
+
+ETCDUTL = "etcdutl"
+REVISION_GAP = 1_000_000_000
+"""How far new revisions begin above those of the snapshot, as etcd's documentation advises."""
+
+
+def etcdutl_arguments(source: str, target: str, name: str, peers: Mapping[str, str], mark: str) -> list[str]:
+    """The arguments of ``etcdutl`` for one member. ``peers``: the peer URL of each member, by its name."""
+    flags = {
+        "data-dir": target,
+        "name": name,
+        "initial-cluster": ",".join(f"{each}={peer}" for each, peer in peers.items()),
+        "initial-advertise-peer-urls": peers[name],
+        "initial-cluster-token": mark,
+        "bump-revision": str(REVISION_GAP),
+    }
+    return ["snapshot", "restore", source, "--mark-compacted", *(f"--{k}={v}" for k, v in flags.items())]
+
+
+def bracketed(host: str) -> str:
+    """A host as it is written in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def peer_url(host: str) -> str:
+    """The URL by which the other members reach one; ``host``: a name or an address."""
+    return f"https://{bracketed(host)}:{PEER_PORT}"
+
+
+def former_name(mark: str) -> str:
+    """The name of the folder in which the data is kept that the replacement with this mark has replaced."""
+    return f"before-{mark}"

@@ -13,8 +13,8 @@ from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.controlplane.reasons import CLUSTER_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE, NestedCluster
 from kubewright.api.diff import merge_patch
+from kubewright.controlplanes.family import pause_of
 from kubewright.controlplanes.nestedcluster.decide import Plan, Seen, decide, status_of
-from kubewright.controlplanes.pausing import pause_of
 from kubewright.kube.informer import Change, Informers
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller

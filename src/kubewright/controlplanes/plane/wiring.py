@@ -25,12 +25,11 @@ from kubewright.controlplanes.family import (
     KINDS,
     ComponentObject,
     owning_plane,
+    pause_of,
 )
-from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.plane.act import Actor
 from kubewright.controlplanes.plane.decide import RemoveFinalizer, decide
-from kubewright.controlplanes.plane.rest import Rest, rest_of
-from kubewright.controlplanes.plane.seen import Seen
+from kubewright.controlplanes.plane.seen import Rest, Seen, rest_of
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder

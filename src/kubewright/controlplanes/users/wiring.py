@@ -28,11 +28,11 @@ from kubewright.api.faults import summary
 from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.pausing import pause_of_family
-from kubewright.controlplanes.users import account, kubeconfigs
+from kubewright.controlplanes.family import pause_of_family
+from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.connection import Connect, Connections, Outcome
 from kubewright.controlplanes.users.decide import decide, status_of
-from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
+from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen, identity
 from kubewright.kube.informer import Change
 from kubewright.pki.keyring import Make
 from kubewright.pki.keys import Algorithm
@@ -136,7 +136,7 @@ class Users:
                         seen.cluster,
                         seen.endpoint,
                         seen.found[seen.authority].pair.certificate,
-                        account.identity(seen.user),
+                        identity(seen.user),
                         outcome.token,
                     )
                     there = seen.found.get(seen.secret)

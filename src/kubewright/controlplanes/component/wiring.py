@@ -18,9 +18,8 @@ from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
 from kubewright.controlplanes.component.act import Actor, HostFailed
 from kubewright.controlplanes.component.decide import decide
-from kubewright.controlplanes.component.look import Looker
+from kubewright.controlplanes.component.look import ComponentSetup, Looker
 from kubewright.controlplanes.component.policies import POLICIES, Policy
-from kubewright.controlplanes.component.setup import ComponentSetup
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
