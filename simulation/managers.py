@@ -22,9 +22,8 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.transport import Nowhere
 from kubewright.machines.world import Half
-from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import identity
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Environment, Runnables

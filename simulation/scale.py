@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kubewright.base.clock import SystemClock
-from kubewright.runtime.group import tune_gc
+from kubewright.runtime.manager import tune_gc
 from simulation.journal import Step, VmStep
 from simulation.person import Person
 from simulation.run import simulate
@@ -124,7 +124,7 @@ class _Acts:
 
 @contextmanager
 def _settings_of_the_product() -> Iterator[None]:
-    """The garbage collector as ``runtime.group`` sets it, for as long as this lasts."""
+    """The garbage collector as ``runtime.manager`` sets it, for as long as this lasts."""
     before = gc.get_threshold()
     tune_gc()
     try:

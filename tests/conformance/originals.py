@@ -18,7 +18,7 @@ from kubewright.compose.options import Election
 from kubewright.kube.scope import Namespaces
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
-from kubewright.runtime.shard import WHOLE, Shard
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.testing.stage import Borrowed, Process
 from kubewright.testing.world import SHORT_TIMEOUTS, World
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound

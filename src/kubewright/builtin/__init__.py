@@ -32,9 +32,8 @@ from kubewright.pki.certificates import Identity
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 

@@ -25,8 +25,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_version
 from kubewright.nodes.drain.budgets import selector_of
+from kubewright.runtime.controller import spec_or_existence
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

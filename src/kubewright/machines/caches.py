@@ -33,9 +33,9 @@ from kubewright.nodes.drain.removals import Removals
 from kubewright.nodes.drain.session import VolumeIds
 from kubewright.nodes.drain.volumes import Attached, Attachment, without_attachment
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
-from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 

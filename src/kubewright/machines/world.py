@@ -43,9 +43,9 @@ from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets
-from kubewright.runtime import object_metrics
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Runnable
+from kubewright.runtime.manager import Runnable
+from kubewright.runtime.metrics import register_families
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -132,7 +132,7 @@ def world(
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             background += [each.lead for each in drivers.values() if isinstance(each, Leading)]
-            object_metrics.register(
+            register_families(
                 environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
             )
         return Runnables([each for each in made if each.name in chosen], background)
@@ -159,7 +159,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     )
     policy = machine_sets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
-    object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
+    register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]
     if ROLLOUT_NODES in chosen:
         target = environment.targets.get(NAMELESS)

@@ -29,7 +29,7 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.scenes import class_request
 from kubewright.testing.servers import alone
 from kubewright.testing.world import running

@@ -32,7 +32,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment

@@ -32,7 +32,7 @@ from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.machines.settings import MachineSettings, ReplacementCounts
 from kubewright.nodes.drain.volumes import Attachment
 from kubewright.nodes.health import Health
-from kubewright.runtime.shard import WHOLE, Shard
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.testing.scenes import NOW, READY, SILENT, VM, called, machine, minutes, node

@@ -24,8 +24,8 @@ from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.unanswered import Read
 from kubewright.machines.settings import MachineSettings
+from kubewright.runtime.lease import Shard
 from kubewright.runtime.sessions.session import Fixed, Session
-from kubewright.runtime.shard import Shard
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Named, Shelf
 from kubewright.testing.scenes import ENSURED, NOW, SILENT, called, machine, minutes, node

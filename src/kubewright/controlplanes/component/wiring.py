@@ -22,8 +22,7 @@ from kubewright.controlplanes.component.look import ComponentSetup, Looker
 from kubewright.controlplanes.component.policies import POLICIES, Policy
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

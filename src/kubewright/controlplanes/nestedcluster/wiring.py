@@ -17,9 +17,8 @@ from kubewright.controlplanes.family import pause_of
 from kubewright.controlplanes.nestedcluster.decide import Plan, Seen, decide, status_of
 from kubewright.kube.informer import Change, Informers
 from kubewright.kube.patches import onto
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

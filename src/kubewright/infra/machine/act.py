@@ -76,11 +76,13 @@ class InfraMachines(ObjectReconciler[KubewrightMachine, Seen, Plan]):
             case AddFinalizer(owner):
                 return self.add_finalizer(outcome, annotations={CLOUD_OWNER_ANNOTATION: owner})
             case Call(verb):
-                return self._call(seen, verb)
+                self._call(seen, verb)
+                return None
             case Record(vm, place):
                 return self._record(outcome, vm, place)
             case ReadConsole():
-                return self._read_console(seen)
+                self._read_console(seen)
+                return None
             case RemoveFinalizer():
                 return self.remove_finalizer(outcome)
 

@@ -25,8 +25,7 @@ from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, run_parallel, stale_or
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result

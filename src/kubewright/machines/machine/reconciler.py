@@ -26,8 +26,7 @@ from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import alike, status_alone
+from kubewright.runtime.controller import Controller, alike, status_alone
 from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal

@@ -14,9 +14,8 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.kube.informer import Change
 from kubewright.machines.caches import Shared, class_key, secret_keys
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.in_use import InUse
-from kubewright.runtime.mapping import spec_or_existence
 from kubewright.wire.gvk import Key
 
 

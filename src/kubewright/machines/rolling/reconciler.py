@@ -49,8 +49,7 @@ from kubewright.machines.rolling.seen import (
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, run_parallel
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
