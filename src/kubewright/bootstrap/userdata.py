@@ -2,7 +2,13 @@
 
 Theory.      A KubeadmConfig becomes a ``UserData``: every Secret that it names is read, its certificates are
              files, kubeadm's document is text. ``cloudinit`` and ``ignition`` write that in two forms.
-Invariants.  Pure. Certificates come first, then the files of the spec, then what is made here (capi.md §9.6).
+             Where ``useExperimentalRetryJoin`` asks for it, a script joins phase by phase. The field is
+             deprecated upstream, since kubeadm itself retries what can be. Each phase is tried five times,
+             fifteen seconds apart. What a user must mend (kubeadm's codes 2 and 3: a failed check, an invalid
+             document) is not tried again, and neither is joining etcd, which could add a second member. In
+             the end the machine is reset, and there is no sentinel.
+Invariants.  Pure. Certificates come first, then the files of the spec, then what is made here. The phases are
+             those that the kubeadm of this minor version has.
              A ``UserData`` holds keys and tokens: its ``repr`` shows none of them.
 Called by    ``generation``.
 """
