@@ -30,7 +30,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.caches import belongs
-from kubewright.machines.machine.in_place import reason_in
+from kubewright.machines.machine.living import reason_in
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.node_marks import rolling
