@@ -6,7 +6,6 @@ Theory.      MCM is two programs: one keeps deployments and sets, the other mach
              objects at once, whichever of MCM's two programs is replaced first.
 Invariants.  Controllers of one term share what they know: those of sets one index of members, those of
              machines one set of caches and one list of calls in flight.
-Source       mcm.md §10.4 for the Leases.
 Called by    ``compose.worlds``.
 """
 
@@ -40,9 +39,9 @@ from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import register_families
@@ -60,7 +59,7 @@ class Half(StrEnum):
 ROLLOUT_NODES = "rolloutnodes"
 
 UNHEALTHY_MACHINES = "mcm_machine_stale_machines_total"
-"""MCM's name of the family (mcm.md §10.5)."""
+"""MCM's name of the family."""
 
 CONTROLLERS = (
     ControllerInfo(

@@ -39,9 +39,9 @@ from kubewright.machines.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
-from kubewright.machines.machine.foresight import foresee, outcome
+from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.migration.old_classes import OldClasses, Trouble
@@ -49,7 +49,7 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.ownership import WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.replicas.set.decide import decide as decide_set
 from kubewright.replicas.set.look import Looker as SetLooker
 from kubewright.replicas.set.look import Memory

@@ -43,13 +43,10 @@ from kubewright.driver.errors import Code
 from kubewright.kube.patches import onto
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.objects import INVALID
-from kubewright.replicas.ownership import key_of
-from kubewright.replicas.set.policy import Deletions, Failure
-from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.status import counted, with_failure
-from kubewright.replicas.set.steps import Annotate, PatchObject, Step
-from kubewright.rollout.bounds import Bounds
+from kubewright.replicas.objects import INVALID, key_of
+from kubewright.replicas.set.policy import Deletions, Failure, counted, with_failure
+from kubewright.replicas.set.seen import Annotate, PatchObject, Seen, Step
+from kubewright.rollout.model import Bounds
 
 MachineSetSeen = Seen[MachineSet, MachineMember]
 
@@ -160,7 +157,7 @@ Machines = tuple[MachineMember, ...]
 
 
 def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
-    """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
+    """Failed machines, and those that the autoscaler chose."""
     chosen, wall = _chosen(seen), seen.wall.timestamp()
     spared = {member.uid for member in (*preserved(seen), *chosen)}
     failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in spared]
@@ -170,7 +167,7 @@ def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
 
 
 def keep(seen: MachineSetSeen) -> Plan[Step]:
-    """Ask by an annotation that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
+    """Ask by an annotation that Failed machines be preserved, up to the set's maximum."""
     more, fewer = preserved(seen)[: seen.burst], too_many(seen)[: seen.burst]
     steps = (
         *((Annotate(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),

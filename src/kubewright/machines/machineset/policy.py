@@ -49,9 +49,8 @@ from kubewright.machines.machineset.decide import (
 )
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.ownership import reference
+from kubewright.replicas.member import Member, number_of
+from kubewright.replicas.objects import reference
 from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
 from kubewright.wire.gvk import Key
@@ -140,7 +139,7 @@ def _problem(machine_set: MachineSet) -> str:
 
 
 def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | None:
-    """Why no machine may be created (mcm.md §6.4, §9.3)."""
+    """Why no machine may be created."""
     labels = machine_set.metadata.labels
     if limits is not None and overshoots(machine_set, limits):
         fewer = Awaited("the surplus machines to go", "see its machines that are being deleted")
@@ -158,7 +157,7 @@ def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | Non
 
 
 def _outdated(seen: MachineSetSeen) -> list[MachineMember]:
-    """Living machines without the template's node template and configuration (mcm.md §6.7)."""
+    """Living machines without the template's node template and configuration."""
     spec = seen.set.spec.template.spec
     wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
     return [
