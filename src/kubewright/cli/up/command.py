@@ -15,7 +15,8 @@ from kubewright.apiserver.http.reach import reach
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
-from kubewright.cli.up.merging import Merge, merge
+from kubewright.cli.switches import UpSwitches, bootstrap, controllers, driver_options, processes
+from kubewright.cli.up.merging import Merge, merge, wanted
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import kinds
@@ -45,21 +46,25 @@ def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> 
     run_until_signal(work)
 
 
-def server(
-    data_dir: Path,
-    port: int | None,
-    kubeconfig: Path | None,
-    address: str,
-    names: Iterable[str],
-    *,
-    accept_loss: bool,
-) -> ServerConfig:
-    """Where the server keeps its data and is reached, by the values of the switches.
+def serve(typed: UpSwitches) -> None:
+    """``up`` with what the user typed.
 
     Raises:
-        InvalidInput: the address or a name is none.
+        InvalidInput: a switch has a bad value; and as ``up``.
     """
-    return ServerConfig(data_dir, port, kubeconfig, accept_loss, reach(address, names))
+    reached = reach(typed.address, typed.tls_san or ())
+    config = ServerConfig(typed.data_dir, typed.port, typed.kubeconfig, typed.accept_data_loss, reached)
+    options = Options(
+        controllers=controllers(typed.worlds, clusters=not typed.no_clusters),
+        driver=typed.driver,
+        driver_options=driver_options(typed.driver_option or (), typed.driver),
+        bootstrap=bootstrap(typed.encryption_algorithm),
+        strict_running=typed.strict_running,
+        processes=processes(
+            typed.programs, typed.addresses, typed.user, typed.users, shared=typed.share_user
+        ),
+    )
+    up(config, options, wanted(typed.context, merge=typed.merge_kubeconfig, use=typed.use_context))
 
 
 def with_tokens_for_kubeadm(options: Options) -> Options:
