@@ -1,21 +1,50 @@
 """The commands and their arguments. Each command's work is in a module of its own, imported when called."""
 
+import os
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput
-from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
 from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import switches as run_switches
-from kubewright.cli.signals import INTERRUPTED, ended
+from kubewright.cli.switches import INTERRUPTED, ended
 from kubewright.cli.vm.app import classes, vm
+
+PROGRAM = "kubewright"
+ASKED = "_KUBEWRIGHT_COMPLETE"
+"""The variable by which a shell asks; its name follows from the program's."""
+
+
+class Shell(StrEnum):
+    """The shells that can ask."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def script(shell: Shell) -> str:
+    """The script that a shell must source, so that it asks for completions."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    return get_completion_script(prog_name=PROGRAM, complete_var=ASKED, shell=shell.value)
+
+
+def prepare() -> None:
+    """Register typer's shells, when a shell asks for completions."""
+    if ASKED in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+
 
 app = typer.Typer(
     name="kubewright",
@@ -244,13 +273,13 @@ def watch(
 
 @app.command()
 def completion(
-    shell: Annotated[completions.Shell, typer.Argument(help="Whose completion.", show_default=False)],
+    shell: Annotated[Shell, typer.Argument(help="Whose completion.", show_default=False)],
 ) -> None:
     """Print a script that completes words in a shell.
 
     For bash, in ~/.bashrc:  source <(kubewright completion bash)
     """
-    print(completions.script(shell))
+    print(script(shell))
 
 
 @app.command()
@@ -261,5 +290,5 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ``arguments`` are by default those of the command line."""
-    completions.prepare()
-    ended(lambda: app(arguments, prog_name=completions.PROGRAM), completions.PROGRAM)
+    prepare()
+    ended(lambda: app(arguments, prog_name=PROGRAM), PROGRAM)

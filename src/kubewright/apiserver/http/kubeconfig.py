@@ -6,7 +6,7 @@ Theory.      Our entries are written anew at each start (the port may have chang
              folder (which may be any folder of the user): users keep the keys of their real clusters in such
              files. Only ``change`` does that, for ``up --merge-kubeconfig``.
 Invariants.  Mode 0600, and always a whole file: a reader meanwhile sees the old or the new one.
-Called by    the composition root, when the server listens; ``cli.up.merging``.
+Called by    the composition root, when the server listens; ``cli.up.command``.
 """
 
 import os

@@ -23,7 +23,7 @@ from kubewright.cli.demo.clusters import CLUSTERS
 from kubewright.cli.demo.machines import MACHINES
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.story import Story, tell
-from kubewright.cli.signals import run_until_signal
+from kubewright.cli.switches import run_until_signal
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import ServerConfig
 

@@ -13,8 +13,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.names import fnv32a
 from kubewright.cli.run import mcm
 from kubewright.cli.run.switches import RunSwitches
-from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import bootstrap, driver_options
+from kubewright.cli.switches import bootstrap, driver_options, run_until_signal
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on

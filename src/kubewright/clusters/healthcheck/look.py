@@ -1,7 +1,7 @@
 """Read a health check, its cluster, and the machines that it watches with their Nodes, from caches.
 
 Theory.      A Node is read through the session with its cluster. How long it has been in a state counts
-             from when this process saw it change (``base.witness``), so no step of a clock makes a
+             from when this process saw it change (``base.clock``), so no step of a clock makes a
              machine unhealthy.
 Invariants.  Nothing waits. Without a session the Nodes count as out of sight, never as missing.
 Source       capi.md §8, steps 1 and 2.
@@ -25,8 +25,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.cluster.validate import default_health_check
 from kubewright.api.conditions import find_true_condition
-from kubewright.base.clock import SteadyClock, stamp
-from kubewright.base.witness import Witness
+from kubewright.base.clock import SteadyClock, Witness, stamp
 from kubewright.clusters.external.cloning import TEMPLATE
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target

@@ -16,7 +16,7 @@ from enum import Enum
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.conditions import is_condition_true
-from kubewright.base.durations import format_duration, parse_duration
+from kubewright.base.clock import format_duration, parse_duration
 from kubewright.clusters.healthcheck.seen import Seen, Target
 
 

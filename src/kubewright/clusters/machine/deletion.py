@@ -23,8 +23,8 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import Reason
 from kubewright.api.cluster.v1beta1 import SKIP, WAIT_COMPLETED
 from kubewright.api.core import Pod
+from kubewright.base.clock import format_duration
 from kubewright.base.delays import SOON, UNHEARD
-from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.mirroring import awaited_in_deletion

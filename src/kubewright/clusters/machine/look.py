@@ -18,8 +18,8 @@ from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE
 from kubewright.api.storage import VOLUME_ATTACHMENT
+from kubewright.base.clock import Witness
 from kubewright.base.errors import KubewrightError
-from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
