@@ -188,7 +188,7 @@ class Connections:
             return await self._encrypt(loop, opened)
         raise failure or OSError("the name has no address")
 
-    async def _addresses(self, loop: asyncio.AbstractEventLoop) -> list[_Address]:
+    async def _addresses(self, loop: asyncio.AbstractEventLoop) -> Sequence[_Address]:
         try:  # a name is looked up in a thread, which an address needs not
             return socket.getaddrinfo(
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
