@@ -32,8 +32,7 @@ from msgspec import structs
 
 from kubewright.api.conditions import condition_of, find_true_condition
 from kubewright.api.faults import summary
-from kubewright.api.machine import excess, names, updates
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import (
     ConditionReason,
     ConditionType,
@@ -54,27 +53,25 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSpec,
     MachineTemplateSpec,
 )
-from kubewright.api.machine.validate import validate_deployment
+from kubewright.api.machine.validate import validate_deployment, with_defaults
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.decide import FROZEN, frozen_by_count, is_frozen
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.progress import TRUE, Statement
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated, with_annotations, with_hash
-from kubewright.replicas.deployment.status import Copies, conditions, counted
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
     ChangeSet,
     MemberAnnotations,
     Outcome,
     RecordEvent,
+    Seen,
     Step,
 )
-from kubewright.replicas.objects import INVALID
+from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
+from kubewright.replicas.objects import INVALID, annotated, with_annotations, with_hash
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import rollback_target
 
@@ -84,7 +81,7 @@ METADATA_KEYS = MetadataKeys(
     history=names.REVISION_HISTORY_ANNOTATION,
     desired=names.DESIRED_REPLICAS_ANNOTATION,
     ceiling=names.MAX_REPLICAS_ANNOTATION,
-    no_creation_label=(names.SCALE_UP_DISABLED_LABEL, updates.SCALE_UP_DISABLED_BY_US),
+    no_creation_label=(names.SCALE_UP_DISABLED_LABEL, names.SCALE_UP_DISABLED_BY_US),
     own=frozenset(
         (
             names.LAST_APPLIED_CONFIG_ANNOTATION,

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from msgspec import to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_health_check
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -24,6 +23,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineHealthCheck,
     ObjectReference,
 )
+from kubewright.api.cluster.validate import default_health_check
 from kubewright.api.conditions import find_true_condition
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
@@ -34,7 +34,7 @@ from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
 from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer, Informers
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire import selectors

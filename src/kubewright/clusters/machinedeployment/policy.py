@@ -12,9 +12,8 @@ Called by    ``clusters.replicas``.
 from msgspec import structs
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import MAX_SURGE, MAX_UNAVAILABLE, default_deployment
+from kubewright.api.cluster.conditions import MACHINE_DEPLOYMENT_COMPONENT, EventReason
 from kubewright.api.cluster.names import StrategyType
-from kubewright.api.cluster.reasons import MACHINE_DEPLOYMENT_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -23,7 +22,12 @@ from kubewright.api.cluster.v1beta1 import (
     MachineDeployment,
     MachineSet,
 )
-from kubewright.api.cluster.validate import validate_deployment
+from kubewright.api.cluster.validate import (
+    MAX_SURGE,
+    MAX_UNAVAILABLE,
+    default_deployment,
+    validate_deployment,
+)
 from kubewright.api.faults import summary
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE, Plan
@@ -33,7 +37,7 @@ from kubewright.clusters.machinedeployment.template import identity, name_and_ha
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.steps import ChangeDeployment, Step
+from kubewright.replicas.deployment.seen import ChangeDeployment, Step
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest

@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_machine
 from kubewright.api.cluster.v1beta1 import (
     API_VERSION,
     MACHINE,
@@ -26,6 +25,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineSet,
     ObjectReference,
 )
+from kubewright.api.cluster.validate import default_machine
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.external.cloning import clone_kind, cloned, plural_of
@@ -38,8 +38,8 @@ from kubewright.clusters.machineset.propagation import (
     wanted_labels,
 )
 from kubewright.kube.client import Client
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.ownership import reference
+from kubewright.replicas.member import number_of
+from kubewright.replicas.objects import reference
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key, Resource, split_api_version
 

@@ -9,14 +9,14 @@ Called by    ``policy``; made by ``clusters.replicas``.
 from dataclasses import dataclass
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_deployment
 from kubewright.api.cluster.v1beta1 import Cluster, MachineDeployment, MachineSet
+from kubewright.api.cluster.validate import default_deployment
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informer
-from kubewright.replicas.ownership import key_of, read_selector
+from kubewright.replicas.objects import key_of, read_selector
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import DeletePolicy
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineSet, MachineSpec
 from kubewright.api.conditions import condition_of
 from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import verified_number
+from kubewright.replicas.member import Member, verified_number
 from kubewright.rollout.model import Rank
 
 DELETING, MARKED, UNHEALTHY, ANY = 100.0, 80.0, 50.0, 20.0

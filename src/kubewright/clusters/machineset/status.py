@@ -16,6 +16,8 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster.conditions import (
     ERROR,
     WARNING,
+    ConditionType,
+    Reason,
     Source,
     aggregate,
     false_condition,
@@ -23,15 +25,13 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, MachineSetStatus
 from kubewright.api.conditions import condition_of
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.machineset.around import Around, obstacle
 from kubewright.clusters.machineset.propagation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
-from kubewright.replicas.set.policy import Failure
-from kubewright.replicas.set.status import counted
+from kubewright.replicas.set.policy import Failure, counted
 from kubewright.wire import selectors
 
 READY_OF = (ConditionType.MACHINES_CREATED, ConditionType.RESIZED, ConditionType.MACHINES_READY)
