@@ -13,7 +13,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.machines.machine.act import TOKEN_NAMESPACE
 from kubewright.machines.world import Half
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.runtime.lease import Timings
 from kubewright.testing.faults import Faulty, Lose, Script
 from kubewright.testing.stage import Borrowed, Process, Stage, stage

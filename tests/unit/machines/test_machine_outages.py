@@ -23,7 +23,7 @@ from kubewright.machines.machine.seen import Call, Record, RemoveFinalizer
 from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import (

@@ -22,7 +22,7 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, noting
