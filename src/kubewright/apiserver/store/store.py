@@ -6,16 +6,17 @@ Theory.      A writer reads ``latest`` (which sees what other writers have stage
              is in the same transaction. Only after the commit does the batch become visible; then the
              watchers get it and its writers are answered.
              Keys are kept in order, and so are those of each value of an index: of what a selector wants by a
-             field or a label, a list looks at those that have it, in order, from where its page begins. An index
-             of labels is made when a list asks for it. An older version is the present one but for what has
-             changed since, and that is remembered for the next page and goes on with each write.
+             field or a label, a list looks at those that have it, in order, from where its page begins. An
+             index of labels is made when a list asks for it. An older version is the present one but for what
+             has changed since, and that is remembered for the next page and goes on with each write.
 Invariants.  Versions grow by one with each write, over all collections, also across restarts.
              Readers and watchers see committed states only. Watchers of one collection see all
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
-             What is kept beside the objects is bounded: ``MOST_INDEXES`` of each collection, of 50 to 170 bytes
-             an object, and ``MOST_ASKED`` older versions, none of which outlives its place in the history.
+             What is kept beside the objects is bounded: ``MOST_INDEXES`` of each collection, of 50 to 170
+             bytes an object, and ``MOST_ASKED`` older versions, none of which outlives its place in the
+             history.
 Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
 
