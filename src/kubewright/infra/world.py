@@ -24,7 +24,7 @@ from kubewright.api.infra.v1beta1 import (
 )
 from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra import template
 from kubewright.infra.caches import Caches, Shared, credentials_of
 from kubewright.infra.cluster import wiring as cluster
