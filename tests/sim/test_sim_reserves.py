@@ -12,7 +12,7 @@ from kubewright.api.apps import DEPLOYMENT
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, PLACEHOLDER_LABEL
 from kubewright.reserves import CONTROLLERS
 from kubewright.reserves import world as reserves
-from kubewright.reserves.reconciler import ReserveSettings
+from kubewright.reserves.seen import ReserveSettings
 from simulation import apps, crashes
 from simulation.acts import pool
 from simulation.journal import Object

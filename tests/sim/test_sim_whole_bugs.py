@@ -16,7 +16,7 @@ from kubewright.clusters import owned
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machineset import clones
 from kubewright.infra.machine import decide as infra_decide
-from kubewright.infra.machine.deletion import remove_finalizer
+from kubewright.infra.machine.decide import remove_finalizer
 from kubewright.kube.client import Client
 from kubewright.providers.sim.driver import HostingDriver
 from kubewright.rollout import planner

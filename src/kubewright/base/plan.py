@@ -2,8 +2,8 @@
 
 Theory.      A decision is a list of functions, its deciders. Each gets the same frozen state and returns a
              plan, or None when there is nothing to do. ``in_order`` joins the plans of the deciders, in
-             their order, up to the first that ends the pass (one reconcile): its steps change what the later
-             deciders would count.
+             their order, up to the first that is the ``last`` of the pass (one reconcile): its steps change
+             what the later deciders would count.
              A plan may wait for what is not its own to do: an object, a server, a driver, a user. It names
              that in ``awaits``, with what a user can do: it may never come. ``runtime.passes`` keeps since
              when.
@@ -57,24 +57,33 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[S]):
-    """Steps in order; ``wake``: when to look again at the latest, None to wait for an event; ``awaits``: what
-    has to come from elsewhere."""
+    """Steps in order, and what follows.
+
+    ``wake``    when to look again at the latest; None: on a change
+    ``awaits``  what has to come from elsewhere
+    ``last``    no later decider is asked in this pass: it would count what the steps of this plan change
+    ``silent``  the status is not written in this pass, unless a step fails
+    """
 
     steps: tuple[S, ...] = ()
     wake: timedelta | None = None
     because: str = ""
     awaits: tuple[Awaited, ...] = field(default=(), kw_only=True)
+    last: bool = field(default=False, kw_only=True)
+    silent: bool = field(default=False, kw_only=True)
 
     @property
     def ends_the_pass(self) -> bool:
-        """Whether later deciders have to wait for what the steps of this plan change."""
-        return bool(self.steps) and self.wake == AT_ONCE
+        """As ``last``; so does, until every room says it, a plan with steps and the wake-up ``AT_ONCE``."""
+        return self.last or (bool(self.steps) and self.wake == AT_ONCE)
 
     def then(self, after: Self) -> Self:
         """Both plans as one: these steps before those, the earlier wake-up, and all that is awaited."""
         because = "; ".join(each.because for each in (self, after) if each.because)
         awaits = tuple(dict.fromkeys((*self.awaits, *after.awaits)))
-        both = replace(after, steps=(*self.steps, *after.steps), because=because, awaits=awaits)
+        last, silent = self.last or after.last, self.silent or after.silent
+        steps = (*self.steps, *after.steps)
+        both = replace(after, steps=steps, because=because, awaits=awaits, last=last, silent=silent)
         return both.sooner(self.wake)
 
     def sooner(self, wake: timedelta | None) -> Self:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import assert_never
 
 import structlog
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
@@ -56,9 +56,9 @@ from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import Contested, onto, with_uid
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose, data_of, secret_name
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import in_thread_if_slow
 from kubewright.runtime.credentials.values import secret_of
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, is_refusal
 from kubewright.wire.gvk import Key
@@ -200,7 +200,7 @@ class Actor:
         """Write the status, if it says something new; returns when to look again."""
         before = seen.config.status
         status = status_of(before, report, meta.generation, seen.now)
-        _, again = await self._reports.write(structs.replace(seen.config, metadata=meta), before, status)
+        _, again = await self._reports.write(meta, before, status)
         return again
 
     async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:

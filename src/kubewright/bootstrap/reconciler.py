@@ -28,11 +28,11 @@ from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.pki.credentials import Purpose, secret_name
-from kubewright.replicas.pace import Pace
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import in_order
+from kubewright.runtime.pace import Pace
 from kubewright.runtime.passes import planned
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener

@@ -9,7 +9,7 @@ Theory.      A cluster comes up in a dozen steps, and each object of it says at 
 Invariants.  Whatever lasts is written. A new error is news.
 Source       decision 0006 (report what lasts), which says the same of Gardener's machines.
 Called by    the reconcilers of ``cluster`` and ``machine``; the policies of ``machineset`` and
-             ``machinedeployment``. ``replicas.reports`` carries it out.
+             ``machinedeployment``. ``runtime.reports`` carries it out.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import ClusterStatus, MachineStatus
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.delays import WORDS_SECONDS
-from kubewright.replicas.pace import STATUS_SECONDS, Pace
+from kubewright.runtime.pace import STATUS_SECONDS, Pace
 
 
 def machine_underway(before: MachineStatus, status: MachineStatus) -> bool:

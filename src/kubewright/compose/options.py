@@ -14,7 +14,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.scope import EVERYWHERE, Namespaces
 from kubewright.machines.settings import MachineSettings
-from kubewright.reserves.reconciler import ReserveSettings
+from kubewright.reserves.seen import ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.webhooks.certificates import Lifetimes

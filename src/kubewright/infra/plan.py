@@ -13,19 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.infra.names import EventReason
 from kubewright.base import delays, plan
+from kubewright.base.plan import Event
 
 S = TypeVar("S")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event about the object; ``warning``: of type Warning, else Normal."""
-
-    reason: EventReason
-    message: str
-    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kubewright.driver.routing import RoutedDriver
 from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster import reconciler as cluster
-from kubewright.infra.machine import reconciler as machine
+from kubewright.infra.machine import wiring as machine
 from kubewright.infra.orphans import vms
 from kubewright.infra.settings import InfraSettings
 from kubewright.runtime.group import Runnable

@@ -11,7 +11,6 @@ Map          member.py    what is known of one member
              ownership.py selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
              effects.py   many requests at once, within bounds, and their errors
-             reports.py   statuses, not too often, and events about problems
              set/         the controller of sets
              doubts.py    writes without an answer, and what became of them
              deployment/  the controller of deployments

@@ -26,8 +26,8 @@ from kubewright.kube.informer import Informer
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.ownership import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
-from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.wire.gvk import Key
 
 SECONDS_PER_MEMBER = 50e-6

@@ -5,8 +5,10 @@ Theory.      It works for whatever makes nodes: machines of this program, anothe
              nodes, where the machines are. Not every server has its kind, so it is ``on_request``.
 Map.         ``sizing``        how many placeholders a reserve has, and when they become fewer (pure)
              ``placeholders``  what stands in the cluster of the nodes: Deployment and PriorityClass (pure)
+             ``seen``          all that decides, as one value; and what may be done
              ``decide``        what comes next, and what the status says (pure)
-             ``reconciler``    reads; performs; and which changes enqueue a reserve
+             ``act``           one pass: reads and performs
+             ``wiring``        which changes give a reserve a pass
 Called by    ``compose.worlds``.
 """
 
@@ -14,7 +16,8 @@ from collections.abc import Sequence
 
 from kubewright.api.capacity.manifests import crds
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, LEASE
-from kubewright.reserves.reconciler import CONTROLLER, ReserveSettings, wire
+from kubewright.reserves.seen import ReserveSettings
+from kubewright.reserves.wiring import CONTROLLER, wire
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 NAME = "reserves"

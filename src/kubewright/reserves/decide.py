@@ -8,147 +8,42 @@ Theory.      A reserve has two things in the cluster of the nodes, and both foll
 Invariants.  The finalizer stands before anything is made, and goes when nothing is left. A reserve that is
              not valid changes nothing that is there. What carries another uid is left alone. Every plan has a
              reason. Equal views give equal statuses.
-Called by    ``reconciler``.
+Called by    ``act``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from msgspec import structs
 
 from kubewright.api.apps import Deployment
-from kubewright.api.capacity.v1alpha1 import (
-    FINALIZER,
-    OWNER_LABEL,
-    PLACE,
-    CapacityReserve,
-    CapacityReserveStatus,
-    ConditionType,
-    Reason,
-)
+from kubewright.api.capacity.v1alpha1 import FINALIZER, CapacityReserveStatus, ConditionType, Reason
 from kubewright.api.capacity.validate import amounts
 from kubewright.api.conditions import condition_of, find_true_condition, with_condition, without_condition
 from kubewright.api.diff import Patch
-from kubewright.api.meta import Condition, Json, ObjectMeta
-from kubewright.base import plan
-from kubewright.base.plan import AT_ONCE, Awaited, Event
-from kubewright.reserves.placeholders import changes, class_name, deployment, priority_class, requested
-from kubewright.reserves.sizing import Pace, Pool, fits, paced, wanted
-from kubewright.wire.gvk import Key
+from kubewright.api.meta import Condition
+from kubewright.base.plan import Awaited, Event
+from kubewright.reserves.placeholders import changes, deployment, priority_class, requested
+from kubewright.reserves.seen import (
+    AddFinalizer,
+    ChangePlaceholders,
+    CreateClass,
+    CreatePlaceholders,
+    DeleteClass,
+    DeletePlaceholders,
+    Plan,
+    RemoveFinalizer,
+    Seen,
+    Step,
+)
+from kubewright.reserves.sizing import Pace, fits, paced, wanted
 from kubewright.wire.quantity import written
 
 REPLICA_FAILURE = "ReplicaFailure"
 """The condition of a Deployment whose pods are refused, by a quota or a webhook."""
 WAITING = "a workload has their room until nodes are added or pods end, or they have not started yet"
 """Why most placeholders wait; those whose image cannot be pulled do not start."""
-
-
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Add our finalizer, before anything stands in the cluster of the nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove our finalizer."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateClass:
-    """Create the PriorityClass."""
-
-    body: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteClass:
-    """Delete a PriorityClass of ours."""
-
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class CreatePlaceholders:
-    """Create the Deployment."""
-
-    body: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePlaceholders:
-    """Patch the Deployment in the version that was seen."""
-
-    meta: ObjectMeta
-    patch: Patch
-
-
-@dataclass(frozen=True, slots=True)
-class DeletePlaceholders:
-    """Delete the Deployment, and so the placeholders."""
-
-    meta: ObjectMeta
-
-
-InControl = AddFinalizer | RemoveFinalizer
-InTarget = CreateClass | DeleteClass | CreatePlaceholders | ChangePlaceholders | DeletePlaceholders
-Step = InControl | InTarget
-
-
-@dataclass(frozen=True, slots=True)
-class Plan(plan.Plan[Step]):
-    """What to do now. ``pace``: how many placeholders there are to be; None: that is not decided now."""
-
-    pace: Pace | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One reserve, and all around it.
-
-    ``image``    what placeholders run
-    ``problem``  how its spec breaks the rules of its kind, a sentence
-    ``pool``     its nodes
-    ``found``    the Deployment of its name; None: there is none
-    ``classes``  the uids of the PriorityClasses that carry the reserve's uid, by name
-    ``taken``    whether the name of its PriorityClass is that of one that does not
-    ``refused``  why the API server of the nodes refused the last write, a sentence
-    """
-
-    reserve: CapacityReserve
-    now: datetime
-    image: str
-    problem: str = ""
-    pool: Pool = field(default_factory=Pool)
-    found: Deployment | None = None
-    classes: Mapping[str, str] = field(default_factory=dict)
-    taken: bool = False
-    refused: str = ""
-
-    @property
-    def key(self) -> Key:
-        """The key of the reserve."""
-        return Key(self.reserve.namespace, self.reserve.name)
-
-    @property
-    def priority_class(self) -> str:
-        """The name of the PriorityClass that placeholders should have."""
-        return class_name(self.key, self.reserve.spec.priority)
-
-    @property
-    def ours(self) -> Deployment | None:
-        """The Deployment, if it carries the reserve's uid."""
-        found, uid = self.found, self.reserve.metadata.uid
-        return found if found is not None and found.metadata.labels.get(OWNER_LABEL) == uid else None
-
-    @property
-    def foreign(self) -> str:
-        """What has our name and is not ours, as users know it; empty: nothing."""
-        if self.found is not None and self.ours is None:
-            return f"Deployment {PLACE}/{self.found.name}"
-        return f"PriorityClass {self.priority_class}" if self.taken else ""
 
 
 def decide(seen: Seen) -> Plan:
@@ -160,7 +55,8 @@ def decide(seen: Seen) -> Plan:
         mended = Awaited("a spec without mistakes", "mend what the condition Stalled names")
         return Plan(because=f"its spec is not valid: {seen.problem}", awaits=(mended,))
     if FINALIZER not in meta.finalizers:
-        return Plan((AddFinalizer(),), AT_ONCE, "its placeholders are to go with it")
+        because = "its placeholders are to go with it"
+        return Plan((AddFinalizer(),), because=because, last=True, silent=True)
     if seen.foreign:
         gone = Awaited(f"the name of {seen.foreign}", f"delete {seen.foreign}, or name the reserve otherwise")
         return Plan(because=f"{seen.foreign} belongs to another reserve", awaits=(gone,))

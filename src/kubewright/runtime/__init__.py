@@ -5,10 +5,12 @@ Tour, in the order of use:
 ``result``      what a reconciler may answer: done, or the next pass in so many seconds
 ``queue``       the work queue: one place per key, in order, with delays and backoff
 ``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
+``kernel``      one pass over one object: the skeleton of every reconciler
+``reports``     writes statuses, not too often; ``pace``: how often (pure)
 ``mapping``     from a change of one object to the keys that are enqueued
 ``passes``      the last pass of each key, for users who ask; ``records``: what is kept of one, as a value
 ``refused``     what a reconciler does about a write that is refused; ``in_use``: keeps what others need
-``writer``      writes finalizers, status and other parts of objects; which uid a name had before
+``writer``      writes finalizers, status and other parts of objects
 ``calls``       calls that take long, beside the workers: one for each key
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``references``  objects of kinds known only at run time, looked up by reference; watched while they are used

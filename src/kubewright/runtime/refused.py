@@ -3,14 +3,14 @@
 Theory.      A refusal (a missing role, a webhook, a rule of validation) does not end by itself in seconds,
              and is no failure of the controller: backing off from it would hide it, and trying at once would
              be a hot loop. So it is an event on the object, and the pass is tried again after a pause.
-Called by    reconcilers without a better place for it, such as a condition.
+Called by    ``kernel``, and reconcilers without a better place for it, such as a condition.
 """
 
 from collections.abc import Awaitable, Callable
 
 import structlog
 
-from kubewright.api.meta import KubeObject
+from kubewright.api.meta import KubeObject, Object
 from kubewright.base import delays
 from kubewright.kube.patches import Contested
 from kubewright.runtime.events import EventRecorder
@@ -45,11 +45,15 @@ async def unless_refused(
     except ApiError as error:
         if not is_refusal(error):
             raise
-        if isinstance(error, Contested):  # it is told where the write was withheld
-            failed(error.message)
-            return Result.later(error.wait)
-        said = message(error)
-        log.warning("refused", object=f"{about.namespace}/{about.name}", problem=said)
-        recorder.event(about, REASON, said, warning=True)
-        failed(said)
-        return Result.later(delays.REFUSED)
+        return tell(error, about, recorder, message(error))
+
+
+def tell(error: ApiError, about: Object, recorder: EventRecorder, said: str) -> Result:
+    """Tell users that a write is refused, as is said; the pause after which the next pass comes."""
+    if isinstance(error, Contested):  # it is told where the write was withheld
+        failed(error.message)
+        return Result.later(error.wait)
+    log.warning("refused", object=f"{about.metadata.namespace}/{about.metadata.name}", problem=said)
+    recorder.event(about, REASON, said, warning=True)
+    failed(said)
+    return Result.later(delays.REFUSED)

@@ -108,22 +108,26 @@ def beside(test: str, package: str) -> tuple[Any, ...]:
 
 def looking_modules(root: Path) -> set[str]:
     """The modules below ``root`` that fill a value: those named ``look``, those with a function ``look`` or
-    ``_look`` that answers a ``Seen``, and those that make a ``Seen`` which another module defines."""
+    ``_look`` that answers a ``Seen``, and those that make a ``Seen`` which another module defines. An ``act``
+    without a ``Seen`` of its own hands on what a ``look`` beside it says."""
     return {
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.rglob("*.py"))
-        if path.name == "look.py" or _looks(path.read_text("utf-8"))
+        if path.name == "look.py"
+        or _looks(
+            path.read_text("utf-8"), hands_on=path.name == "act.py" and path.with_name("look.py").exists()
+        )
     }
 
 
-def _looks(text: str) -> bool:
+def _looks(text: str, *, hands_on: bool) -> bool:
     if re.search(r"\bSeen\b", text) is None:
         return False
     nodes = list(ast.walk(ast.parse(text)))
     functions = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
     own = any(isinstance(each, ast.ClassDef) and each.name == "Seen" for each in nodes)
     makes = any(isinstance(each, ast.Call) and ast.unparse(each.func) == "Seen" for each in nodes)
-    return (makes and not own) or any(map(_answers_seen, functions))
+    return (makes and not own) or (not hands_on and any(map(_answers_seen, functions)))
 
 
 def _answers_seen(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from kubewright.api.core import LEASE
 from kubewright.api.machine.v1alpha1 import MACHINE_SET
 from kubewright.apiserver.http.paths import parse
-from kubewright.replicas.pace import FEW_MEMBERS
+from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.world import World, embedded_world, short_timeouts
 from kubewright.wire.http import Request
 

@@ -18,12 +18,13 @@ from kubewright.api.infra.names import (
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine, KubewrightMachineStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Event
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
-from kubewright.infra.machine import act, steps
+from kubewright.infra.machine import seen as steps
+from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.seen import Seen
-from kubewright.infra.plan import Event
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.errors import Deposed
 from kubewright.kube.patches import CONTESTS, Contests
@@ -54,6 +55,12 @@ class Nothing:
         self.__dict__ |= what
 
 
+def performer(shelf: Shelf, looker: Any, calls: VmCalls, told: Told) -> InfraMachines:
+    caches = Nothing(machines=shelf.caches.get(KUBEWRIGHT_MACHINE))
+    shared = Nothing(control=shelf.client, clock=shelf.clock, recorder=told, caches=caches)
+    return InfraMachines(shared, looker, calls, shelf.clock)
+
+
 def doing(
     *what: steps.Step,
     finalizers: tuple[str, ...] = (),
@@ -74,10 +81,11 @@ def doing(
         if there:
             shelf.lay(KUBEWRIGHT_MACHINE, of)
         shelf.answers |= answers or {}
-        shared = Nothing(control=shelf.client, clock=shelf.clock, recorder=told)
-        actor = act.Actor(shared, None, VmCalls(Cloud(), shelf.clock, lambda _key: None))
+        calls = VmCalls(Cloud(), shelf.clock, lambda _key: None)
         found = Seen(machine=of, settings=InfraSettings(), now=BEGIN, **(seen or {}))
-        return shelf, await happened(actor.perform(found, steps.Plan(what, **says)), told)
+        return shelf, await happened(
+            performer(shelf, None, calls, told).carry_out(of, found, steps.Plan(what, **says)), told
+        )
 
     return act_
 
@@ -112,13 +120,12 @@ def calling(verb: Verb, **vms: Instance) -> Callable[[], Awaitable[tuple[Shelf, 
         ):
             await machines.put(kind, each)
         machines.lay(KUBEWRIGHT_MACHINE, of)
-        shared = Nothing(control=machines.client, clock=machines.clock, recorder=told)
-        actor = act.Actor(shared, machines.looker, calls)
+        actor = performer(machines, machines.looker, calls, told)
         left = VmSeen(last_known_state="new")
         seen = Seen(machine=of, settings=InfraSettings(), now=BEGIN, vm=left, inputs="these")
         token = CONTESTS.set(Contests(machines.clock.monotonic))
         try:
-            found = await happened(actor.perform(seen, steps.Plan((steps.Call(verb),))), told)
+            found = await happened(actor.carry_out(of, seen, steps.Plan((steps.Call(verb),))), told)
         finally:
             CONTESTS.reset(token)
         assert calls.busy("m"), "it waits for no driver"
@@ -140,13 +147,12 @@ async def reading() -> tuple[Shelf, Happened]:
     calls = VmCalls(cloud, machines.clock, on_done)
     for kind, each in (looks.owner("data"), looks.cluster(), looks.infrastructure()):
         await machines.put(kind, each)
-    shared = Nothing(control=machines.client, clock=machines.clock, recorder=told)
-    actor = act.Actor(shared, machines.looker, calls)
+    actor = performer(machines, machines.looker, calls, told)
     seen = Seen(machine=looks.machine(), settings=InfraSettings(), now=BEGIN)
     token = CONTESTS.set(Contests(machines.clock.monotonic))
     try:
         found = await happened(
-            actor.perform(seen, steps.Plan((steps.ReadConsole(), steps.ReadConsole()))), told
+            actor.carry_out(seen.machine, seen, steps.Plan((steps.ReadConsole(), steps.ReadConsole()))), told
         )
     finally:
         CONTESTS.reset(token)

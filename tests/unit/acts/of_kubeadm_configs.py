@@ -23,8 +23,8 @@ from kubewright.kube.errors import Silent
 from kubewright.kube.patches import Contested, Target
 from kubewright.kube.transport import InProcess
 from kubewright.pki.credentials import Purpose, problem_of
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.values import pair_of
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, all_ended, happened, laid

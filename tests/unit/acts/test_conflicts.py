@@ -41,8 +41,8 @@ from kubewright.controlplanes.plane import act as plane_act
 from kubewright.controlplanes.plane import decide as plane_decide
 from kubewright.controlplanes.plane.seen import Seen as PlaneSeen
 from kubewright.driver.contract import Instance
-from kubewright.infra.machine import act as infra_act
-from kubewright.infra.machine import steps as infra_steps
+from kubewright.infra.machine import seen as infra_steps
+from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.seen import Seen as InfraSeen
 from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine import act as mcm_act
@@ -51,10 +51,10 @@ from kubewright.machines.machine.look import Notes
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
 from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
 from kubewright.testing.clocks import BEGIN
@@ -150,11 +150,12 @@ async def infra_machine() -> tuple[Shelf, Happened]:
     shelf, told = Shelf(), Told()
     of = KubewrightMachine(metadata=META)
     shelf.lay(KUBEWRIGHT_MACHINE, of)
-    shared = Nothing(control=shelf.client, clock=shelf.clock, recorder=told)
-    actor = infra_act.Actor(shared, None, None)
+    caches = Nothing(machines=shelf.caches.get(KUBEWRIGHT_MACHINE))
+    shared = Nothing(control=shelf.client, clock=shelf.clock, recorder=told, caches=caches)
+    actor = InfraMachines(shared, None, None, shelf.clock)
     seen = InfraSeen(machine=of, settings=InfraSettings(), now=BEGIN)
     plan = infra_steps.Plan((infra_steps.Record(VM, ""),))
-    return shelf, await done(unless_refused(actor.perform(seen, plan), of, told), told)
+    return shelf, await done(unless_refused(actor.carry_out(of, seen, plan), of, told), told)
 
 
 async def cluster_machine() -> tuple[Shelf, Happened]:

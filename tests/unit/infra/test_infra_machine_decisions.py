@@ -13,10 +13,8 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import ConsoleSeen, Verb, VmSeen
-from kubewright.infra.machine.decide import decide
-from kubewright.infra.machine.seen import Seen
-from kubewright.infra.machine.status import machine_status
-from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, ReadConsole, Record, RemoveFinalizer
+from kubewright.infra.machine.decide import decide, machine_status
+from kubewright.infra.machine.seen import AddFinalizer, Call, Plan, ReadConsole, Record, RemoveFinalizer, Seen
 from kubewright.infra.plan import paced
 from kubewright.infra.settings import InfraSettings
 

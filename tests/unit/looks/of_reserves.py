@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from kubewright.reserves.decide import Seen
-from kubewright.reserves.reconciler import Caches, Reserves
+from kubewright.reserves.act import Caches, Reserves
+from kubewright.reserves.seen import Seen
 from kubewright.reserves.sizing import Pool
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
@@ -23,14 +23,14 @@ def scene(of: There, *there: There, at: float = 0, image: str = "pause") -> Call
         reconciler = Reserves(shelf.environment, Caches(shelf.environment), settings)
         await shelf.holds(*there)
         shelf.clock.passed = at
-        return reconciler.look(of[1])
+        return await reconciler.look(of[1])
 
     return look
 
 
 FOUND = a_reserve()
 LOOK = Look(
-    "reserves.reconciler",
+    "reserves.act",
     Seen,
     (
         Scene(

@@ -6,7 +6,8 @@ from kubewright.api.apps import DEPLOYMENT
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, FINALIZER, OWNER_LABEL, PRIORITY_CLASS
 from kubewright.api.core import NODE
 from kubewright.reserves import placeholders
-from kubewright.reserves.reconciler import ReserveSettings, wire
+from kubewright.reserves.seen import ReserveSettings
+from kubewright.reserves.wiring import wire
 from kubewright.testing.passes import Stage
 from kubewright.wire.gvk import Key
 

@@ -21,8 +21,8 @@ from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
 from kubewright.replicas.naming import letters
 from kubewright.replicas.ownership import BY_UID
-from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 

@@ -25,7 +25,7 @@ CONTROLLERS = {
     "controlplanes.users.restored": of_restored_users,
     "controlplanes.templated.wiring": of_templated_planes,
     "infra.cluster.reconciler": of_infra_clusters,
-    "reserves.reconciler": of_reserves,
+    "reserves.wiring": of_reserves,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
 

@@ -19,10 +19,10 @@ from kubewright.api.capacity.v1alpha1 import (
     CapacityReserveStatus,
 )
 from kubewright.api.conditions import condition_of
-from kubewright.base.plan import AT_ONCE
 from kubewright.kube.patches import onto
 from kubewright.reserves import placeholders
-from kubewright.reserves.decide import (
+from kubewright.reserves.decide import decide, events, status_of
+from kubewright.reserves.seen import (
     AddFinalizer,
     ChangePlaceholders,
     CreateClass,
@@ -31,9 +31,6 @@ from kubewright.reserves.decide import (
     DeletePlaceholders,
     RemoveFinalizer,
     Seen,
-    decide,
-    events,
-    status_of,
 )
 from kubewright.reserves.sizing import WINDOW, pool_of
 from kubewright.wire.gvk import Key
@@ -86,7 +83,7 @@ def steps(of: Seen) -> list[object]:
 class TestSteps:
     def test_the_finalizer_comes_before_all_else(self):
         plan = decide(seen(a_reserve(finalizers=[])))
-        assert (plan.steps, plan.wake) == ((AddFinalizer(),), AT_ONCE)
+        assert (plan.steps, plan.last, plan.silent) == ((AddFinalizer(),), True, True)
 
     def test_the_class_comes_before_the_pods_that_name_it(self):
         assert steps(seen(a_reserve())) == [

@@ -11,7 +11,7 @@ from tests.unit.looks.reserves import SETTINGS, a_node, a_reserve
 from kubewright.api.apps import DEPLOYMENT
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, PRIORITY_CLASS
 from kubewright.api.core import NODE
-from kubewright.reserves.reconciler import wire
+from kubewright.reserves.wiring import wire
 from kubewright.testing.passes import at_rest, working
 from kubewright.wire.errors import Unavailable
 from kubewright.wire.gvk import Key

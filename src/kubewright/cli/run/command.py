@@ -23,7 +23,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
 from kubewright.kube.scope import Namespaces
 from kubewright.machines.settings import MachineSettings
-from kubewright.reserves.reconciler import PAUSE_IMAGE, ReserveSettings
+from kubewright.reserves.seen import PAUSE_IMAGE, ReserveSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.wire.gvk import Key

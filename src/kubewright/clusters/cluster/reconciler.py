@@ -28,11 +28,11 @@ from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.clusters.cluster.verification import Verifier
 from kubewright.clusters.external.changes import same_for_cluster
 from kubewright.kube.informer import Change
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
@@ -100,7 +100,7 @@ class Clusters:
         self.reports.report_problem(cluster, reason, told)
         status = status_of(seen)
         written, again = await self.reports.write(
-            cluster, cluster.status, status, urgent=bool(outcome.errors)
+            cluster.metadata, cluster.status, status, urgent=bool(outcome.errors)
         )
         for event in events_of(cluster.status, status, cluster.name) if written else ():
             self._recorder.event(cluster, event.reason, event.message, warning=event.warning)

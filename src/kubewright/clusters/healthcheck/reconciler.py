@@ -25,10 +25,10 @@ from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
@@ -69,7 +69,9 @@ class HealthChecks:
         if problem := summary(validate_health_check(seen.check)):
             self.reports.report_problem(found, INVALID, problem)
             idle(f"the health check is not valid: {problem}")
-            _, again = await self.reports.write(found, found.status, status_of_invalid(seen, problem))
+            _, again = await self.reports.write(
+                found.metadata, found.status, status_of_invalid(seen, problem)
+            )
             return again
         self._send_events(key, Judged(seen))
         plan = decide(seen)
@@ -97,7 +99,7 @@ class HealthChecks:
         allowed = Judged(seen).allowance
         warned = allowed.refusal if allowed.severity != INFO else ""
         self.reports.report_problem(found, EventReason.REMEDIATION_RESTRICTED, warned)
-        _, again = await self.reports.write(found, found.status, status_of(seen, failed))
+        _, again = await self.reports.write(found.metadata, found.status, status_of(seen, failed))
         return again
 
 

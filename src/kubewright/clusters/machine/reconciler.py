@@ -34,11 +34,11 @@ from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import alike
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
@@ -102,7 +102,7 @@ class Machines:
             return Result.done()
         status = status_of(seen)
         written, again = await self.reports.write(
-            machine, machine.status, status, urgent=bool(outcome.errors)
+            machine.metadata, machine.status, status, urgent=bool(outcome.errors)
         )
         for event in events_of(machine, status) if written else ():
             self._recorder.event(machine, event.reason, event.message, warning=event.warning)

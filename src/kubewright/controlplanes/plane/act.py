@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 import structlog
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION
@@ -32,8 +32,8 @@ from kubewright.controlplanes.plane.seen import Seen
 from kubewright.controlplanes.plane.status import CONTROL_PLANES, status_of
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
-from kubewright.replicas.reports import Reports
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Writer
 from kubewright.wire.errors import NotFound
@@ -100,7 +100,7 @@ class Actor:
         """Write the status, if it says something new, and send events about the changes."""
         plane = seen.family.plane
         before, after = plane.status, status_of(seen)
-        written, again = await self.reports.write(structs.replace(plane, metadata=meta), before, after)
+        written, again = await self.reports.write(meta, before, after)
         for event in events_of(before, after) if written else ():
             self._recorder.event(plane, event.reason, event.message, warning=event.warning)
         return again

@@ -45,7 +45,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.policies import service_cidr
 from kubewright.controlplanes.family import ComponentObject, with_pause
 from kubewright.controlplanes.plane.seen import Named, Seen
-from kubewright.replicas.pace import Pace
+from kubewright.runtime.pace import Pace
 
 _CONDITION_OF = {
     Component.ETCD: PlaneCondition.ETCD_AVAILABLE,

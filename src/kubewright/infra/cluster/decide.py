@@ -37,11 +37,11 @@ from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
 from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base import delays
 from kubewright.base.durations import time_left
-from kubewright.base.plan import AT_ONCE, Awaited
+from kubewright.base.plan import AT_ONCE, Awaited, Event
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import remedy
 from kubewright.infra.cluster.seen import Seen
-from kubewright.infra.plan import Event, ReportingPlan
+from kubewright.infra.plan import ReportingPlan
 
 LASTING = timedelta(seconds=delays.WORDS_SECONDS)
 """How long something is waited for before that is reported: the core is seldom later with its part."""

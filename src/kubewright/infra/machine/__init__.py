@@ -1,10 +1,8 @@
 """One KubewrightMachine: the VM of one Machine of Cluster API.
 
-``seen``        everything that a decision reads, as one frozen value
+``seen``        everything that a decision reads, as one frozen value; what may be done, as a plan
 ``look``        makes that value from the caches
-``steps``       the effects, and the plan that carries them
-``creation``    decides how it gets its VM; ``deletion`` how the VM goes; ``decide`` which of the two
-``status``      computes its status
-``act``         performs a plan
-``reconciler``  one pass, and which changes enqueue it
+``decide``      how it gets its VM, how the VM goes, what its status says (pure)
+``act``         one pass: performs a plan
+``wiring``      which changes give it a pass
 """

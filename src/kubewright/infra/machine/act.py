@@ -1,94 +1,122 @@
-"""Perform the plan of one KubewrightMachine: its steps, then its status.
+"""One KubewrightMachine, one pass: what is written, asked of the driver, and told to users.
 
-Theory.      Steps run in order and stop at the first failure; the status is written after them, in one patch,
-             when it says something new. Every patch carries uid and version of what was seen: a later object
-             of the same name is never touched.
+Theory.      A plan that reports what has not lasted long enough is carried out without the report
+             (``infra.plan``). Calls of the driver outlive the pass, and enqueue the machine when they end.
 Invariants.  No PUT. No step waits for a driver. Once the finalizer is off nothing more is written.
-Called by    ``reconciler.InfraMachines``.
+Called by    ``wiring``, ``runtime.controller``.
 """
 
+from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, MACHINE_COMPONENT, MACHINE_FINALIZER
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineStatus
+from kubewright.base.clock import SteadyClock
+from kubewright.base.plan import Event
+from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.infra.caches import Shared
+from kubewright.infra.machine.decide import decide, machine_status
 from kubewright.infra.machine.look import Looker
-from kubewright.infra.machine.seen import Seen
-from kubewright.infra.machine.status import machine_status
-from kubewright.infra.machine.steps import (
+from kubewright.infra.machine.seen import (
     AddFinalizer,
     Call,
     Plan,
     ReadConsole,
     Record,
     RemoveFinalizer,
+    Seen,
     Step,
 )
+from kubewright.infra.plan import Reported
+from kubewright.kube.informer import Change
 from kubewright.kube.patches import outside_of_a_pass
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.result import Result
-from kubewright.runtime.writer import Writer
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
 
 
-class Actor:
-    """Performs plans."""
+class InfraMachines(ObjectReconciler[KubewrightMachine, Seen, Plan]):
+    """The reconciler of KubewrightMachines. ``clock`` is steady."""
 
-    def __init__(self, shared: Shared, looker: Looker, calls: VmCalls) -> None:
-        self._writer = Writer(shared.control, KUBEWRIGHT_MACHINE, MACHINE_FINALIZER)
-        self._clock = shared.clock
-        self._recorder = ComponentRecorder(shared.recorder, MACHINE_COMPONENT)
+    def __init__(self, shared: Shared, looker: Looker, calls: VmCalls, clock: SteadyClock) -> None:
+        recorder = ComponentRecorder(shared.recorder, MACHINE_COMPONENT)
+        super().__init__(shared.control, shared.caches.machines, recorder, finalizer=MACHINE_FINALIZER)
         self._looker = looker
         self._calls = calls
+        self._clock = clock
+        self._wall = shared.clock
+        self._created: dict[str, datetime] = {}
+        self._reported = Reported()
 
-    async def perform(self, seen: Seen, plan: Plan) -> Result:
-        """All steps, then the status.
+    def forget(self, key: Key, uid: str) -> None:
+        """The machine is gone for good."""
+        self._calls.forget(uid)
+        self._created.pop(uid, None)
+        self._reported.forget(uid)
 
-        Raises:
-            ApiError, TransportError: the API server refused, or could not be reached.
-        """
-        latest = seen.machine.metadata
-        for step in plan.steps:
-            latest = await self._perform(seen, step, latest)
-        released = any(isinstance(step, RemoveFinalizer) for step in plan.steps)
-        changed = False if released else await self._report(seen, plan, latest)
-        if (event := plan.tells(changed=changed)) is not None:
-            log.info(event.message, reason=event.reason.value, machine=seen.machine.name)
-            self._recorder.event(seen.machine, event.reason, event.message, warning=event.warning)
-        return Result.later(plan.wake)
+    async def look(self, found: KubewrightMachine) -> Seen:
+        """As ``Looker.look``."""
+        return self._looker.look(found, self._created.get(found.metadata.uid), self._clock.now())
 
-    async def _perform(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:
-        """Perform one step; the object's metadata after it."""
+    def decide(self, seen: Seen) -> Plan:
+        """The plan, without a report that has not lasted long enough."""
+        return self._reported.paced(seen.machine.metadata.uid, decide(seen), seen.now)
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step."""
         match step:
             case AddFinalizer(owner):
-                return await self._writer.add_finalizer(meta, annotations={CLOUD_OWNER_ANNOTATION: owner})
+                return self.add_finalizer(outcome, annotations={CLOUD_OWNER_ANNOTATION: owner})
             case Call(verb):
                 self._call(seen, verb)
-            case Record(found, place):
-                spec = {"providerID": found.provider_id, **({"failureDomain": place} if place else {})}
-                return await self._writer.patch(meta, {"spec": spec})
+                return None
+            case Record(vm, place):
+                return self._record(outcome, vm, place)
             case ReadConsole():
                 self._read_console(seen)
+                return None
             case RemoveFinalizer():
-                return await self._writer.remove_finalizer(meta)
-            case _:
-                assert_never(step)
-        return meta
+                return self.remove_finalizer(outcome)
 
-    async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        """Write the status if it differs from the one on the server; whether it did."""
-        if seen.paused:
-            return False
-        after = machine_status(seen, plan.report, self._clock.now())
-        return await self._writer.report(latest, seen.machine.status, after)
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> KubewrightMachineStatus | None:
+        """As ``decide.machine_status``."""
+        return None if seen.paused else machine_status(seen, plan.report, self._wall.now())
+
+    def events(self, seen: Seen, plan: Plan, status: Any, *, written: bool) -> Iterable[Event]:
+        """The event of the plan, where its report is new."""
+        event = plan.tells(changed=written)
+        return () if event is None else (event,)
+
+    def tell(self, about: KubewrightMachine, event: Event) -> None:
+        """Write the event to the log, too."""
+        log.info(event.message, reason=str(event.reason), machine=about.name)
+        super().tell(about, event)
+
+    def follow(self) -> None:
+        """Note when an object is created while we watch: no earlier process can have made a VM for it. What
+        is there already, or a first list shows, was not."""
+        replayed = True
+
+        def changed(change: Change[KubewrightMachine]) -> None:
+            new, old = change.new, change.old
+            came = new is not None and (old is None or old.uid != new.uid)
+            if new is not None and came and self.objects.synced and not replayed:
+                self._created[new.uid] = self._clock.now()
+
+        self.objects.subscribe(changed)
+        replayed = False
+
+    async def _record(self, outcome: Outcome, vm: Instance, place: str | None) -> None:
+        spec = {"providerID": vm.provider_id, **({"failureDomain": place} if place else {})}
+        await self.patch(outcome, {"spec": spec})
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine, state = seen.machine, seen.status.last_known_state

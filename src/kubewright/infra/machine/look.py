@@ -2,7 +2,7 @@
 
 Theory.      ``Seen`` holds no secret: what the driver is told is made again when its call begins, from the
              objects as they are then. Here it is only found out whether that can be done.
-Called by    ``reconciler.InfraMachines``.
+Called by    ``act``.
 """
 
 from datetime import datetime

@@ -1,9 +1,10 @@
-"""Everything that is read about one KubewrightMachine, as one frozen value.
+"""Everything that is read about one KubewrightMachine, as one frozen value; what may be done, as a plan.
 
-Called by    ``look`` (makes it), ``decide`` and ``status`` (use it). Nothing here reads, writes or waits.
+Called by    ``look`` (makes ``Seen``), ``decide`` (makes plans), ``act`` (performs them). Nothing here reads,
+             writes or waits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from msgspec import structs
@@ -12,8 +13,10 @@ from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineStatus
 from kubewright.api.machine.names import force_deletion
 from kubewright.api.meta import ObjectMeta
+from kubewright.driver.contract import Instance
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
-from kubewright.driver.life.seen import NOTHING, ConsoleSeen, VmSeen
+from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
+from kubewright.infra.plan import ReportingPlan
 from kubewright.infra.settings import InfraSettings
 
 
@@ -116,3 +119,45 @@ class Seen:
             let_go=self._lets_go,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer onto the machine, and write down as whom clouds are going to know it."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Start a driver call in the background; the machine is enqueued again when it ends."""
+
+    verb: Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write the VM's providerID and its place onto the machine."""
+
+    instance: Instance
+    failure_domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Take our finalizer off: nothing of this machine exists any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConsole:
+    """Begin to read the console of its VM; the machine is enqueued again when that is done."""
+
+
+Step = AddFinalizer | Call | Record | ReadConsole | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(ReportingPlan[Step]):
+    """What to do now, and what to report. Only the plan of the first decider that has one is performed."""
+
+    last: bool = field(default=True, kw_only=True)

@@ -21,10 +21,10 @@ from kubewright.base.plan import Plan
 from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import oldest
+from kubewright.runtime.pace import UNPACED, Pace
 
 if TYPE_CHECKING:
     from kubewright.replicas.deployment.seen import Seen

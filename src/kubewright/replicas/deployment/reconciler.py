@@ -34,13 +34,13 @@ from kubewright.replicas.ownership import (
     namespace_if_uncontrolled,
     selecting,
 )
-from kubewright.replicas.reports import Reports
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import is_refusal
 from kubewright.wire.gvk import Key
@@ -146,7 +146,7 @@ class Deployments(Generic[D, S, M]):
         self._report_problem(seen)
         status = self.policy.status(seen, outcome)
         written, again = await self._reports.write(
-            seen.written, seen.written.status, status, urgent=outcome.failed
+            seen.written.metadata, seen.written.status, status, urgent=outcome.failed
         )
         result = again.sooner(Result.later(next_look(seen)))
         if written:

@@ -19,10 +19,10 @@ from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import S
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
 from kubewright.rollout.model import Rank
+from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import INVALID, S
 from kubewright.replicas.ownership import BY_UID, selecting
-from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Looker, Memory
@@ -25,6 +24,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -114,7 +114,9 @@ class Sets(Generic[S, M, Obj]):
         found = seen.set
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.policy.status(seen, failure)
-        written, again = await self._reports.write(found, found.status, status, urgent=failure is not None)
+        written, again = await self._reports.write(
+            found.metadata, found.status, status, urgent=failure is not None
+        )
         for event in self.policy.status_events(found, status) if written else ():
             self._recorder.event(found, event.reason, event.message, component=event.component)
         waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)

@@ -12,7 +12,7 @@ Theory.      A burst of changes becomes a few writes of a status: the first goes
              another client has written after us, and the reconciler looks again at once.
 Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
              something new. The event of our own status write wakes no pass; what others write is corrected.
-Called by    the reconcilers of ``set`` and ``deployment``.
+Called by    ``kernel``, and reconcilers.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,13 @@ from typing import Any
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Object
+from kubewright.api.meta import Object, ObjectMeta
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
-from kubewright.replicas.ownership import key_of
-from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -54,16 +53,16 @@ class Reports:
         """The statuses that are being written, with the newest version whose event was dropped meanwhile."""
 
     async def write(
-        self, read: Object, before: Any, status: Any, *, urgent: bool = False
+        self, meta: ObjectMeta, before: Any, status: Any, *, urgent: bool = False
     ) -> tuple[bool, Result]:
-        """Write the status of what was read, which was ``before``, if it says something new.
+        """Write the status of the object of this version, where it was ``before``, if it says something new.
 
         ``urgent``: it says what went wrong in this pass.
 
         Returns:
             Whether it was written, and when to come back for a write that would be too early.
         """
-        key, now = key_of(read), self._client.clock.monotonic()
+        key, now = Key(meta.namespace, meta.name), self._client.clock.monotonic()
         patch = merge_patch(before, status)
         if not patch:
             self._up_to_date(key)
@@ -80,7 +79,7 @@ class Reports:
             return False, Result.later(due - now)
         self._writing[key] = dropped = 0
         try:
-            status_patch = onto({"status": patch}, read.metadata)
+            status_patch = onto({"status": patch}, meta)
             answer = await self._client.patch(self._kind, key, status_patch, subresource="status")
         except NotFound as error:
             if not error.names(key.name):
@@ -95,10 +94,11 @@ class Reports:
 
     def report_problem(self, about: Object, reason: str, problem: str) -> None:
         """Send one event about an object with a problem, and another only when the problem has changed."""
-        problem_of = (about.metadata.uid, problem)
-        if problem and self._problems.get(key_of(about)) != problem_of:
+        meta = about.metadata
+        key, problem_of = Key(meta.namespace, meta.name), (meta.uid, problem)
+        if problem and self._problems.get(key) != problem_of:
             self._events.event(about, reason, problem, warning=True)
-        self._problems[key_of(about)] = problem_of
+        self._problems[key] = problem_of
 
     def rest(self, key: Key) -> None:
         """Nothing is done about the object for now: its status is not one that waits to be written."""

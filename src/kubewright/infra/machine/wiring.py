@@ -1,93 +1,31 @@
-"""One KubewrightMachine, one pass: look, decide, act. And which changes enqueue it.
+"""Which changes give a KubewrightMachine a pass.
 
 Theory.      Enqueued by: the object itself; its Machine, by the group and kind of ``infrastructureRef``; its
              Cluster and KubewrightCluster, by the label of the cluster; the Secrets with its data and its
              credentials; the end of a driver call. None of them is polled.
-Source       capi.md §3.4.
-Called by    ``runtime.controller``; put together by ``infra.world``.
+Called by    ``infra.world``.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import MACHINE, Cluster, Machine
-from kubewright.api.infra.names import MACHINE_COMPONENT
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
-from kubewright.base.clock import SteadyClock
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.driver.life.calls import VmCalls
 from kubewright.infra.caches import Caches, Shared, owner_key, refers
-from kubewright.infra.machine.act import Actor
-from kubewright.infra.machine.decide import decide
+from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.look import Looker
-from kubewright.infra.plan import Reported
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, spec_or_life, status_alone
-from kubewright.runtime.passes import planned
-from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.result import Result
-from kubewright.runtime.writer import Uids
 from kubewright.wire.gvk import Key
-
-
-class InfraMachines:
-    """The reconciler of KubewrightMachines."""
-
-    def __init__(self, shared: Shared, calls: VmCalls, clock: SteadyClock) -> None:
-        self._machines = shared.caches.machines
-        self._recorder = ComponentRecorder(shared.recorder, MACHINE_COMPONENT)
-        self._looker = Looker(shared, calls)
-        self._actor = Actor(shared, self._looker, calls)
-        self._calls = calls
-        self._clock = clock
-        self._uids = Uids(self._forget)
-        self._created: dict[str, datetime] = {}
-        self._reported = Reported()
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: the API server said no for now, or could not be asked.
-        """
-        machine = self._machines.get(key)
-        self._uids.note(key, machine.metadata.uid if machine is not None else "")
-        if machine is None:
-            return Result.done()
-        now = self._clock.now()
-        seen = self._looker.look(machine, self._created.get(machine.metadata.uid), now)
-        plan = self._reported.paced(machine.metadata.uid, decide(seen), now)
-        planned(plan)
-        return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
-
-    def follow(self) -> None:
-        """Note when an object is created while we watch: no earlier process can have made a VM for it. What
-        is there already, or a first list shows, was not."""
-        replayed = True
-
-        def changed(change: Change[KubewrightMachine]) -> None:
-            new, old = change.new, change.old
-            came = new is not None and (old is None or old.uid != new.uid)
-            if new is not None and came and self._machines.synced and not replayed:
-                self._created[new.uid] = self._clock.now()
-
-        self._machines.subscribe(changed)
-        replayed = False
-
-    def _forget(self, uid: str) -> None:
-        """An object is gone for good."""
-        self._calls.forget(uid)
-        self._created.pop(uid, None)
-        self._reported.forget(uid)
 
 
 def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     """The controller, listening to everything that a decision looks at; and the calls, to be run."""
     caches, steady = shared.caches, shared.control.steady()
     calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
-    machines = InfraMachines(shared, calls, steady)
+    machines = InfraMachines(shared, Looker(shared, calls), calls, steady)
     machines.follow()
     controller = Controller(
         "kubewrightmachine",

@@ -18,11 +18,11 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
-from kubewright.replicas.pace import STATUS_SECONDS, UNPACED, Pace
-from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.status import with_failure
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.pace import STATUS_SECONDS, UNPACED, Pace
+from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import NotFound, to_status
@@ -59,8 +59,8 @@ def reports(server: Server, pace: Pace = UNPACED) -> tuple[Reports, Recorder]:
 async def test_a_status_is_written_when_it_is_new_onto_what_was_read() -> None:
     server = Server()
     said, _ = reports(server)
-    assert await said.write(READ, READ.status, READ.status) == (False, Result.done())
-    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+    assert await said.write(META, READ.status, READ.status) == (False, Result.done())
+    assert await said.write(META, READ.status, NEW) == (True, Result.done())
     meta = {"uid": "d-uid", "resourceVersion": "7"}
     assert server.bodies == [{"metadata": meta, "status": {"replicas": 1}}]
 
@@ -68,14 +68,14 @@ async def test_a_status_is_written_when_it_is_new_onto_what_was_read() -> None:
 async def test_the_first_write_goes_out_at_once_and_the_others_are_spaced() -> None:
     server = Server()
     said, _ = reports(server)
-    await said.write(READ, READ.status, NEW)
+    await said.write(META, READ.status, NEW)
     await asyncio.sleep(STATUS_SECONDS / 4)
-    written, again = await said.write(READ, NEW, NEWER)
+    written, again = await said.write(META, NEW, NEWER)
     assert (written, again.after) == (False, pytest.approx(STATUS_SECONDS * 3 / 4))
     await asyncio.sleep(STATUS_SECONDS)
-    assert await said.write(READ, NEW, NEWER) == (True, Result.done())
+    assert await said.write(META, NEW, NEWER) == (True, Result.done())
     said.forget(READ_KEY)
-    assert await said.write(READ, NEWER, NEW) == (True, Result.done())
+    assert await said.write(META, NEWER, NEW) == (True, Result.done())
 
 
 WAITS = CapiCondition(type="Ready", status="False", severity="Info", reason="A")
@@ -103,23 +103,23 @@ async def test_where_conditions_repeat_what_others_wait_for_new_words_wait_longe
     after: ObservedStatus, wait: float
 ) -> None:
     said, _ = reports(Server(), Pace(WORDS_SECONDS))
-    await said.write(READ, ObservedStatus(), rephrased())
-    assert await said.write(READ, rephrased(), after) == (False, Result.later(wait))
+    await said.write(META, ObservedStatus(), rephrased())
+    assert await said.write(META, rephrased(), after) == (False, Result.later(wait))
     await asyncio.sleep(wait)
-    assert await said.write(READ, rephrased(), after) == (True, Result.done())
+    assert await said.write(META, rephrased(), after) == (True, Result.done())
 
 
 async def test_what_is_underway_is_written_when_it_lasts_and_again_no_sooner() -> None:
     said, _ = reports(Server(), Pace(2.0, only_waiting=lambda _before, status: status.replicas < 3))
-    assert await said.write(READ, READ.status, NEW) == (False, Result.later(2.0))
+    assert await said.write(META, READ.status, NEW) == (False, Result.later(2.0))
     await asyncio.sleep(1.5)
-    assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.5))
+    assert await said.write(META, READ.status, NEWER) == (False, Result.later(0.5))
     await asyncio.sleep(0.5)
-    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
-    assert await said.write(READ, NEWER, NEW) == (False, Result.later(2.0))
+    assert await said.write(META, READ.status, NEWER) == (True, Result.done())
+    assert await said.write(META, NEWER, NEW) == (False, Result.later(2.0))
     await asyncio.sleep(STATUS_SECONDS)
     done = msgspec.structs.replace(READ.status, replicas=3)
-    assert await said.write(READ, NEWER, done) == (True, Result.done())
+    assert await said.write(META, NEWER, done) == (True, Result.done())
 
 
 @pytest.mark.parametrize(
@@ -137,71 +137,71 @@ async def test_the_more_objects_wait_the_longer_must_what_they_wait_for_last(
     said, _ = reports(Server(), Pace(WORDS_SECONDS, only_waiting=lambda _before, _status: True))
     for number in range(others):
         meta = msgspec.structs.replace(META, name=f"other-{number}")
-        await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
-    assert await said.write(READ, READ.status, NEW) == (False, Result.later(wait))
+        await said.write(meta, READ.status, NEW)
+    assert await said.write(META, READ.status, NEW) == (False, Result.later(wait))
 
 
 async def test_objects_about_which_nothing_is_done_do_not_delay_the_statuses_of_others() -> None:
     said, _ = reports(Server(), Pace(WORDS_SECONDS, only_waiting=lambda _before, _status: True))
     for number in range(5_000):
         meta = msgspec.structs.replace(META, name=f"other-{number}")
-        await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
+        await said.write(meta, READ.status, NEW)
         said.rest(Key("ns", f"other-{number}"))
-    assert await said.write(READ, READ.status, NEW) == (False, Result.later(3.0))
+    assert await said.write(META, READ.status, NEW) == (False, Result.later(3.0))
 
 
 async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:
     said, _ = reports(Server(), Pace(2.0, only_waiting=lambda _before, _status: True))
-    await said.write(READ, READ.status, NEW)
+    await said.write(META, READ.status, NEW)
     await asyncio.sleep(1.5)
-    await said.write(READ, READ.status, READ.status)
-    assert await said.write(READ, READ.status, NEW) == (False, Result.later(2.0))
+    await said.write(META, READ.status, READ.status)
+    assert await said.write(META, READ.status, NEW) == (False, Result.later(2.0))
 
 
 async def test_news_that_comes_in_parts_is_one_write() -> None:
     said, _ = reports(Server(), Pace(steady_for=0.25))
-    assert await said.write(READ, READ.status, NEW) == (False, Result.later(0.25))
+    assert await said.write(META, READ.status, NEW) == (False, Result.later(0.25))
     await asyncio.sleep(0.25)
-    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
+    assert await said.write(META, READ.status, NEWER) == (True, Result.done())
 
 
 async def test_news_comes_in_parts_also_after_a_long_wait() -> None:
     said, _ = reports(Server(), Pace(2.0, 0.25, only_waiting=lambda _before, status: status.replicas < 2))
-    await said.write(READ, READ.status, NEW)
+    await said.write(META, READ.status, NEW)
     await asyncio.sleep(1.9)
-    assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.25))
+    assert await said.write(META, READ.status, NEWER) == (False, Result.later(0.25))
     await asyncio.sleep(0.25)
-    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
+    assert await said.write(META, READ.status, NEWER) == (True, Result.done())
 
 
 async def test_what_waits_is_written_in_time_although_it_was_news_in_between() -> None:
     said, _ = reports(Server(), Pace(2.0, 0.25, only_waiting=lambda _before, status: status.replicas < 2))
     for wait, status in ((1.8, NEW), (0.1, NEWER), (0.1, NEW)):
-        assert (await said.write(READ, READ.status, status))[0] is False
+        assert (await said.write(META, READ.status, status))[0] is False
         await asyncio.sleep(wait)
-    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+    assert await said.write(META, READ.status, NEW) == (True, Result.done())
 
 
 async def test_a_status_of_what_is_gone_is_not_written() -> None:
     server = Server(404, to_status(NotFound("it is gone", details={"name": READ_KEY.name})))
     said, _ = reports(server)
-    assert await said.write(READ, READ.status, NEW) == (False, Result.done())
+    assert await said.write(META, READ.status, NEW) == (False, Result.done())
 
 
 async def test_a_404_that_names_no_object_is_raised_so_that_the_status_is_written_later() -> None:
     server = Server(404)
     said, _ = reports(server)
     with pytest.raises(NotFound):
-        await said.write(READ, READ.status, NEW)
+        await said.write(META, READ.status, NEW)
 
 
 async def test_a_write_that_was_refused_does_not_count() -> None:
     server = Server(404)
     said, _ = reports(server)
     with suppress(NotFound):
-        await said.write(READ, READ.status, NEW)
+        await said.write(META, READ.status, NEW)
     server.answer = 200
-    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+    assert await said.write(META, READ.status, NEW) == (True, Result.done())
 
 
 async def test_the_status_that_is_being_written_wakes_no_pass_and_other_changes_do() -> None:
@@ -213,7 +213,7 @@ async def test_the_status_that_is_being_written_wakes_no_pass_and_other_changes_
         list(said.matters(change(READ, after)))
         for after in (msgspec.structs.replace(READ, status=NEW), relabelled)
     )
-    await said.write(READ, READ.status, NEW)
+    await said.write(META, READ.status, NEW)
     assert found == [[], [READ_KEY]]
     assert list(said.matters(change(READ, msgspec.structs.replace(READ, status=NEW)))) == [READ_KEY]
 
@@ -226,7 +226,7 @@ async def test_what_another_client_writes_meanwhile_is_looked_at() -> None:
     )
     server.during = lambda: found.extend(said.matters(change(READ, theirs)))
     found: list[object] = []
-    assert await said.write(READ, READ.status, NEW) == (True, Result.later(0))
+    assert await said.write(META, READ.status, NEW) == (True, Result.later(0))
     assert found == []
 
 
