@@ -11,9 +11,8 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, ObjectMeta, Value, owner_of
 from kubewright.base.plan import Plan
 from kubewright.kube.patches import onto
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key, Resource
 

@@ -20,7 +20,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.api import Api, Object
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone

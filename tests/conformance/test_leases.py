@@ -11,7 +11,7 @@ from tests.conformance.originals import Scene
 
 from kubewright.api.machine.names import Phase
 from kubewright.machines.world import Half
-from kubewright.runtime.shard import Shard
+from kubewright.runtime.lease import Shard
 from kubewright.testing.sites import real_site
 from kubewright.testing.stage import stage
 from kubewright.testing.world import SHORT_TIMEOUTS

@@ -10,7 +10,7 @@ from kubewright.driver.errors import DriverError, NotFound
 from kubewright.machines.orphans.collect import Collector
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.testing.scenes import class_request
 from simulation import loop as loops
 from simulation.clock import SimClock

@@ -28,15 +28,13 @@ from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.pki.credentials import Purpose, secret_name
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import in_order
+from kubewright.runtime.controller import Controller, in_order
 from kubewright.runtime.pace import Pace
 from kubewright.runtime.passes import planned
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.session import Session
+from kubewright.runtime.sessions.session import Listener, Session
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 

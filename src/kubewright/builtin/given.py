@@ -21,8 +21,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer, Informers
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, Forbidden, NotFound

@@ -26,7 +26,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.kube.header import Header
-from kubewright.runtime.object_metrics import Family, Row, Rows, decoded
+from kubewright.runtime.metrics import Family, Row, Rows, decoded
 
 UNKNOWN = "Unknown"
 """The phase of an object whose status has none yet."""

@@ -27,8 +27,7 @@ from kubewright.kube.informer import Change, Informer
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import ToKeys, only, spec_or_life
+from kubewright.runtime.controller import Controller, ToKeys, only, spec_or_life
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key

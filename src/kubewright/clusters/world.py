@@ -33,7 +33,7 @@ from kubewright.clusters.machine import reconciler as machine
 from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions.workload import Connect, by_sockets
-from kubewright.runtime import object_metrics
+from kubewright.runtime.metrics import register_families
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -120,7 +120,7 @@ def world(*, strict_running: bool = False, connect: Connect = by_sockets) -> Wor
             made += replicas.wire(environment, references)
         if HEALTH_CHECKS in chosen:
             made.append(healthcheck.wire(environment, references, environment.workloads()))
-        object_metrics.register(
+        register_families(
             environment.metrics,
             control.caches,
             metrics.families(),

@@ -33,15 +33,14 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informers
 from kubewright.kube.patches import Contested
 from kubewright.kube.transport import Entitled, FencedTransport
-from kubewright.runtime.candidates import AllOf, Candidate
 from kubewright.runtime.controller import Admits
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Runnable, Settings, Work
-from kubewright.runtime.leader import Elector
+from kubewright.runtime.leader import AllOf, Candidate, Elector
+from kubewright.runtime.lease import WHOLE
+from kubewright.runtime.manager import Group, Runnable, Settings, Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Lender
 from kubewright.runtime.sessions.session import Fixed, Session
-from kubewright.runtime.shard import WHOLE
 from kubewright.runtime.unreadable import Unreadables
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key

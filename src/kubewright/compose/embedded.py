@@ -79,9 +79,8 @@ from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED
-from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.records import PATH, wanted_waits
 from kubewright.wire.errors import AlreadyExists

@@ -13,7 +13,7 @@ from threading import Lock
 import msgspec
 from msgspec import structs
 
-from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.http.pki import write_private
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.folder import Claims
 

@@ -37,12 +37,10 @@ from kubewright.kube.client import Client
 from kubewright.kube.transport import Nowhere
 from kubewright.machines.world import Half
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.runtime.group import Settings
-from kubewright.runtime.health import Check, HealthServer
+from kubewright.runtime.health import Check, HealthServer, Profiles
 from kubewright.runtime.leader import identity
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
-from kubewright.runtime.profiles import Profiles
 from kubewright.runtime.world import Environment
 
 SIMULATED = "sim"

@@ -15,8 +15,7 @@ from kubewright.infra.settings import InfraSettings
 from kubewright.kube.scope import EVERYWHERE, Namespaces
 from kubewright.machines.settings import MachineSettings
 from kubewright.reserves.seen import ReserveSettings
-from kubewright.runtime.lease import Timings
-from kubewright.runtime.shard import WHOLE, Shard
+from kubewright.runtime.lease import WHOLE, Shard, Timings
 from kubewright.runtime.webhooks.certificates import Lifetimes
 
 DATA_DIR = "dataDir"

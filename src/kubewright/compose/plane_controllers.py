@@ -32,8 +32,7 @@ from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Work
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.wire.http import Request
 
 log = structlog.get_logger("kubewright.controlplanes")

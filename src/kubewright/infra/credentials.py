@@ -12,9 +12,8 @@ from kubewright.api.infra.names import SECRET_FINALIZER
 from kubewright.api.infra.v1beta1 import KubewrightCluster, KubewrightMachine
 from kubewright.infra.caches import Shared, credentials_of
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, spec_or_existence
 from kubewright.runtime.in_use import InUse
-from kubewright.runtime.mapping import only, spec_or_existence
 from kubewright.wire.gvk import Key
 
 WORKERS = 2

@@ -25,7 +25,7 @@ from kubewright.infra.cluster import reconciler as cluster
 from kubewright.infra.machine import wiring as machine
 from kubewright.infra.orphans import vms
 from kubewright.infra.settings import InfraSettings
-from kubewright.runtime.group import Runnable
+from kubewright.runtime.manager import Runnable
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 CONTROLLERS = (

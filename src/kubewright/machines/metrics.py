@@ -1,13 +1,12 @@
 """Numbers about machines, sets and deployments, under the names that MCM's dashboards and alerts know.
 
 Theory.      Each of MCM's families is a value here: its name, its labels, and a function from an object to
-             values (``runtime.object_metrics``). The caches are read at each scrape, so all series of an
+             values (``runtime.metrics``). The caches are read at each scrape, so all series of an
              object end when it is deleted; in MCM only those of the phase do. A scrape reads ten thousand
              objects, so only the fields that the values need are decoded, by types of their own.
 Invariants.  Names and labels are those of MCM; a test compares them with the list of mcm.md §10.5. The values
              mean the same, but for two that MCM gets wrong: the replicas of a set's status are its replicas,
              and a surge that is a percentage is the number of machines that it comes to, where MCM exports 0.
-Source       mcm.md §10.5.
 Called by    ``machines.world``, once per term.
 """
 
@@ -23,7 +22,7 @@ from kubewright.api.machine.names import NODE_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.kube.header import Header
 from kubewright.rollout.bounds import resolve
-from kubewright.runtime.object_metrics import Family, Row, Rows, decoded
+from kubewright.runtime.metrics import Family, Row, Rows, decoded
 
 PHASES = {"Terminating": -4, "Failed": -3, "CrashLoopBackOff": -2, "Unknown": -1, "Pending": 0, "Running": 1}
 """The numbers of phases; 0 for all others (Available, InPlaceUpdating), as in MCM."""

@@ -6,7 +6,6 @@ Theory.      MCM is two programs: one keeps deployments and sets, the other mach
              objects at once, whichever of MCM's two programs is replaced first.
 Invariants.  Controllers of one term share what they know: those of sets one index of members, those of
              machines one set of caches and one list of calls in flight.
-Source       mcm.md §10.4 for the Leases.
 Called by    ``compose.worlds``.
 """
 
@@ -43,9 +42,9 @@ from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
-from kubewright.runtime import object_metrics
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Runnable
+from kubewright.runtime.manager import Runnable
+from kubewright.runtime.metrics import register_families
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -60,7 +59,7 @@ class Half(StrEnum):
 ROLLOUT_NODES = "rolloutnodes"
 
 UNHEALTHY_MACHINES = "mcm_machine_stale_machines_total"
-"""MCM's name of the family (mcm.md §10.5)."""
+"""MCM's name of the family."""
 
 CONTROLLERS = (
     ControllerInfo(
@@ -132,7 +131,7 @@ def world(
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             background += [each.lead for each in drivers.values() if isinstance(each, Leading)]
-            object_metrics.register(
+            register_families(
                 environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
             )
         return Runnables([each for each in made if each.name in chosen], background)
@@ -159,7 +158,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     )
     policy = machine_sets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
-    object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
+    register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]
     if ROLLOUT_NODES in chosen:
         target = environment.targets.get(NAMELESS)

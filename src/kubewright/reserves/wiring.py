@@ -15,8 +15,7 @@ from kubewright.kube.informer import Change
 from kubewright.reserves.act import BY_NAME, Caches, Reserves
 from kubewright.reserves.seen import ReserveSettings
 from kubewright.reserves.sizing import gathering
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 

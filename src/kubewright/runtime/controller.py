@@ -1,13 +1,16 @@
 """A controller: workers that take keys from a queue and call one reconciler.
 
-Theory.      The queue hands out only a key. The reconciler looks at the world and answers with a
-             ``Result`` or raises; what happens next is decided in one place, ``_settle``: finished,
-             look later, retry after a fixed time, retry with the key's own backoff, or wait for a
-             change. Nothing else in the program retries a pass.
+Theory.      The queue hands out only a key. The reconciler looks at the world and answers with a ``Result``
+             or raises; what happens next is decided in one place, ``_settle``: finished, look later, retry
+             after a fixed time, retry with the key's own backoff, or wait for a change. Nothing else in the
+             program retries a pass. A mapping (``ToKeys``) is a pure function from a ``Change`` to the keys
+             that must look again. It looks at both sides of the change: an object that moves from one owner
+             to another wakes both. It may find too many keys, never too few: ``controller.watches(sets,
+             only(spec_or_life))``.
 Invariants.  No key has two passes at one time. Nothing that its reconciler does ends a
              worker: an error, a deadline, a stray cancellation. An error of ours (``KubewrightError``) is
              one line in the log; any other is a defect, and is logged with its traceback.
-Called by    the ``wire`` functions of worlds, which make it and add ``watches``; ``group``, which runs it.
+Called by    the ``wire`` functions of worlds, which make it and add ``watches``; ``manager``, which runs it.
 """
 
 import asyncio
@@ -16,21 +19,21 @@ from functools import partial
 from typing import Any, Protocol, assert_never
 
 import structlog
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from kubewright.api.kinds import Kind
+from kubewright.api.meta import Object
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry, precedence
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import CONTESTS, Contests
-from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, Passes, noting
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Turn
 from kubewright.runtime.result import PartlyFailed, Result
 from kubewright.runtime.sessions.lending import Workloads
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.session import Session
+from kubewright.runtime.sessions.session import Listener, Session
 from kubewright.wire.gvk import Key
 
 LOOK_AGAIN_BELOW = 1.0
@@ -51,6 +54,68 @@ Admits = Callable[[Mapping[str, str]], bool]
 """Whether a program works on objects with these labels."""
 
 log = structlog.get_logger("kubewright.controller")
+
+
+ToKeys = Callable[[Change[Any]], Iterable[Key]]
+"""Pure: which keys a change concerns."""
+
+ToKeysIn = Callable[[Key, Change[Any]], Iterable[Key]]
+"""Pure: which keys a change in a workload cluster, the first argument, concerns."""
+
+
+def own_key(change: Change[Any]) -> tuple[Key, ...]:
+    """The changed object itself."""
+    return (change.key,)
+
+
+def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys in the order in which a mapping yields them; those of a set by namespace and name.
+
+    The order of a set differs from process to process, and a run of the simulator must be the same in each.
+    """
+    return tuple(sorted(keys, key=str) if isinstance(keys, (set, frozenset)) else keys)
+
+
+def only(matters: Callable[[Change[Any]], bool], to_keys: ToKeys = own_key) -> ToKeys:
+    """``to_keys`` for the changes that ``matters`` lets through, none for the others."""
+
+    def keys(change: Change[Any]) -> Iterable[Key]:
+        return to_keys(change) if matters(change) else ()
+
+    return keys
+
+
+def spec_or_existence(change: Change[Any]) -> bool:
+    """Whether an object came, went, or has another generation."""
+    old, new = change.old, change.new
+    return old is None or new is None or (old.uid, old.generation) != (new.uid, new.generation)
+
+
+def spec_or_life(change: Change[Any]) -> bool:
+    """Whether the change is more than one of status: creation, end, deletion begun, generation, labels."""
+    old, new = change.old, change.new
+    if old is None or new is None or spec_or_existence(change):
+        return True
+    return (old.deleting, old.labels) != (new.deleting, new.labels)
+
+
+def alike(change: Change[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether the change is one of status or metadata, and ``same`` finds nothing in it that matters.
+
+    ``same`` compares the objects before and after; their generations, labels and deletion are equal.
+    """
+    return not spec_or_life(change) and same(change.before(), change.after())
+
+
+def status_alone(change: Change[Any], same: Callable[[Any, Any], bool] = lambda _old, _new: True) -> bool:
+    """Whether spec and metadata are as they were, but for the version, and ``same`` says so of the status."""
+
+    def unchanged(old: Object, new: Object) -> bool:
+        a, b = old.metadata, new.metadata
+        others = (b.annotations, b.finalizers, b.owner_references)
+        return (a.annotations, a.finalizers, a.owner_references) == others and same(old, new)
+
+    return alike(change, unchanged)
 
 
 class Reconciler(Protocol):
@@ -213,13 +278,15 @@ class Controller:
 
     async def _work(self) -> None:
         taken = 0
+        bind_contextvars(controller=self.name)
         while (turn := await self._queue.get()) is not None:
             try:
                 if self._admitted(turn.key):
-                    with structlog.contextvars.bound_contextvars(
-                        controller=self.name, key=str(turn.key), why=turn.why
-                    ):
+                    tokens = bind_contextvars(key=str(turn.key), why=turn.why)
+                    try:
                         await self._pass(turn)
+                    finally:
+                        reset_contextvars(**tokens)
                 else:
                     self._queue.forget(turn.key)
                     self.passes.drop(turn.key)

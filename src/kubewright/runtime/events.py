@@ -1,24 +1,28 @@
 """Events: what happened to an object, for users who run ``kubectl describe``.
 
-Theory.      Events are best effort and must cost the caller nothing: ``Recorder.event`` puts a note
-             into a bounded map and returns; one background task writes. Notes that are the same
-             (object, reason, message) become one Event whose count is patched, and while one waits
-             to be written its repetitions join it. Many different messages of an object for one
-             reason are combined; an object with too many events gets no more for a while.
-Invariants.  ``event`` never blocks and never raises. A warning is not dropped for something normal.
-             Messages go out as given, but for their length and the prefix of combined ones, which is
-             client-go's. What is dropped is counted, each repetition for itself.
+Theory.      Events are best effort and must cost the caller nothing: ``Recorder.event`` puts a note into a
+             bounded map and returns; one background task writes. Notes that are the same (object, reason,
+             message) become one Event whose count is patched, and while one waits to be written its
+             repetitions join it. Three questions about a note, in this order (``Correlator``): were there too
+             many for its object lately (a token bucket per object)? Were there many different messages for
+             one reason? Was the very same written before? Many different messages of an object for one reason
+             are combined; an object with too many events gets no more for a while.
+Invariants.  ``event`` never blocks and never raises. A warning is not dropped for something normal. Messages
+             go out as given, but for their length and the prefix of combined ones, which is client-go's. What
+             is dropped is counted, each repetition for itself. All that is remembered is bounded; the least
+             recently used goes first.
 Source       the numbers are client-go's defaults: 25 at once and one per 5 minutes for an object;
              combined from the 11th message within 10 minutes (client-go: from the 10th); 4,096 remembered.
-Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``event_rules``.
+Called by    reconcilers; ``run`` is a service of ``manager``.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -27,8 +31,8 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, ObjectMeta
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.kube.client import Client
-from kubewright.runtime.event_rules import Correlator, Note
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 
@@ -43,6 +47,14 @@ FIRST_PAUSE = 1.0
 
 FLUSH_SECONDS = 1.0
 """How long an ending recorder goes on writing what waits."""
+
+REMEMBERED = 4096
+BURST, REFILL_SECONDS = 25, 300.0
+COMBINE_AFTER, COMBINE_WITHIN_SECONDS = 10, 600.0
+COMBINED = "(combined from similar events): "
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 log = structlog.get_logger("kubewright.events")
 
@@ -77,6 +89,103 @@ class ComponentRecorder:
     ) -> None:
         """As ``Recorder.event``."""
         self.recorder.event(about, reason, message, warning=warning, component=self.component)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that happened: hashable, so that the same thing is found again."""
+
+    about: ObjectReference
+    reason: str
+    message: str
+    type: str
+    component: str = ""
+    """The reporting component; empty: the recorder's own."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Sentences:
+    since: float
+    seen: set[str] = field(default_factory=set)
+
+
+class Recent(Generic[T, V]):
+    """A mapping that forgets what was not used for longest once it holds ``limit`` entries."""
+
+    def __init__(self, limit: int = REMEMBERED) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[T, V] = OrderedDict()
+
+    def get(self, key: T) -> V | None:
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        return self._entries.get(key)
+
+    def put(self, key: T, value: V) -> V:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+        return value
+
+    def get_or(self, key: T, make: Callable[[], V]) -> V:
+        found = self.get(key)
+        return self.put(key, make()) if found is None else found
+
+
+class Correlator(Generic[V]):
+    """Decides about notes; ``V`` is what the caller remembers of a written one."""
+
+    def __init__(self) -> None:
+        self._buckets: Recent[ObjectReference, _Bucket] = Recent()
+        self._sentences: Recent[tuple[ObjectReference, str, str], _Sentences] = Recent()
+        self._written: Recent[Note, V] = Recent()
+
+    def admit(self, note: Note, now: float) -> Note | None:
+        """The note to write instead (cut, perhaps combined), or None to drop it. ``now`` is monotonic."""
+        if not self._has_token(note.about, now):
+            return None
+        note = replace(note, message=_cut(note.message))
+        return self._combined(note, now)
+
+    def recall(self, note: Note) -> V | None:
+        """What was remembered for the same note."""
+        return self._written.get(note)
+
+    def remember(self, note: Note, written: V) -> None:
+        """Keep what became of a note."""
+        self._written.put(note, written)
+
+    def _has_token(self, about: ObjectReference, now: float) -> bool:
+        bucket = self._buckets.get_or(about, lambda: _Bucket(BURST, now))
+        bucket.tokens = min(float(BURST), bucket.tokens + (now - bucket.at) / REFILL_SECONDS)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _combined(self, note: Note, now: float) -> Note:
+        place = (note.about, note.reason, note.type)
+        sentences = self._sentences.get_or(place, lambda: _Sentences(now))
+        if now - sentences.since > COMBINE_WITHIN_SECONDS:
+            sentences.since = now
+            sentences.seen.clear()
+        sentences.seen.add(note.message)
+        if len(sentences.seen) <= COMBINE_AFTER:
+            return note
+        sentences.seen.discard(note.message)
+        return replace(note, message=_cut(COMBINED + note.message))
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MESSAGE_CHARS else message[: MESSAGE_CHARS - 3] + "..."
 
 
 class Recorder:

@@ -1,37 +1,137 @@
-"""Liveness, readiness, metrics and status of this process over HTTP, for probes, Prometheus and users.
+"""Liveness, readiness, metrics, status and profiles over HTTP: for probes, Prometheus and users.
 
 Paths.       ``/healthz``  200 ``OK`` while the event loop turns, whatever else fails; ``/livez`` is the same
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
              ``/configz``  what the program was told to do, as JSON
              ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``,
-             or the longest waits, by ``?waits=20``
-             ``/debug/pprof/``  profiles, where they are asked for (``profiles``)
-Source       mcm.md §10.4 for ``/healthz``.
-Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
-             no authentication and nothing secret. Connections are bounded (``accepting``).
+             or the longest waits, by ``?waits=20`` Where ``--profiling`` asks for them, at the paths of Go's
+             programs, whose users look for them there:
+             ``/debug/pprof/``           what there is; others of Go's have no meaning here, and are not found
+             ``/debug/pprof/profile``    the functions of the next ``?seconds=``, those that took most first;
+             with ``?format=pstats`` the file that ``python -m pstats`` reads
+             ``/debug/pprof/goroutine``  the stack of each task: what it waits for
+Theory.      One thread does all the work, so Python's own profiler sees all of it. It makes each call of a
+             function slower, so it is off but for the seconds that a user asks for.
+Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is no
+             authentication and nothing secret. Connections are bounded (``accepting``). One profile at a
+             time, of ``LONGEST_SECONDS`` at most. Functions and lines are shown, no values.
 Called by    ``compose.on_kubernetes``, as a service of ``manager`` from the first moment to the last.
 """
 
 import asyncio
+import cProfile
+import pstats
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from io import StringIO
+from tempfile import NamedTemporaryFile
+from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 import structlog
 from aiohttp import web
 
+from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.runtime.accepting import Accepting
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
-from kubewright.runtime.profiles import Profiles
 from kubewright.runtime.records import PATH, Answer, wanted_waits
+
+SECONDS, LONGEST_SECONDS = 30.0, 120.0
+"""How long a profile takes, as with Go; and the most that can be asked for."""
+SHOWN = 60
+"""Functions in the text of a profile."""
+FRAMES = 20
+"""Of each task, so many of the innermost."""
+
+INDEX = """/debug/pprof/profile?seconds=30          where time goes, as text
+/debug/pprof/profile?format=pstats       the same as a file for python -m pstats
+/debug/pprof/goroutine                   what each task waits for
+"""
 
 log = structlog.get_logger("kubewright.health")
 
 Check = Callable[[], str]
 """Answers what is wrong, in a few words; empty when nothing is."""
+
+
+class Profiles:
+    """The pages of ``/debug/pprof/``. ``clock`` times a profile."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._busy = False
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve them."""
+        app.router.add_get("/debug/pprof/", self._index)
+        app.router.add_get("/debug/pprof/profile", self._profile)
+        app.router.add_get("/debug/pprof/goroutine", self._tasks)
+
+    async def _index(self, _request: web.Request) -> web.Response:
+        return web.Response(text=INDEX)
+
+    async def _profile(self, request: web.Request) -> web.Response:
+        try:
+            seconds = float(request.query.get("seconds", SECONDS))
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds <= LONGEST_SECONDS:
+            return web.Response(status=400, text=f"seconds: more than 0, and {LONGEST_SECONDS:g} at most\n")
+        if self._busy:
+            return web.Response(status=409, text="another profile is being taken; ask again later\n")
+        profiler = await self._taken(seconds)
+        if request.query.get("format") == "pstats":
+            return web.Response(body=_as_file(profiler), content_type="application/octet-stream")
+        return web.Response(text=_as_text(profiler))
+
+    async def _taken(self, seconds: float) -> cProfile.Profile:
+        profiler = cProfile.Profile()
+        self._busy = True
+        try:
+            profiler.enable()
+            await self._clock.sleep(seconds)
+        finally:
+            profiler.disable()
+            self._busy = False
+        return profiler
+
+    async def _tasks(self, _request: web.Request) -> web.Response:
+        return web.Response(text=tasks())
+
+
+def tasks() -> str:
+    """The stack of each task of this event loop that has not ended, by name."""
+    lines = []
+    for task in sorted(asyncio.all_tasks(), key=lambda each: each.get_name()):
+        lines.append(task.get_name())
+        for frame in [*_frames(task.get_coro())][-FRAMES:]:
+            lines.append(f"    {frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}")
+    return "\n".join(lines) + "\n"
+
+
+def _frames(awaited: object) -> Iterator[FrameType]:
+    """The frames of a coroutine, of what it awaits, and so on, as far as Python shows it: an asynchronous
+    generator hides what is inside it. ``Task.get_stack`` has the first frame only."""
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            yield frame
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+
+
+def _as_text(profiler: cProfile.Profile) -> str:
+    out = StringIO()
+    pstats.Stats(profiler, stream=out).sort_stats("tottime").print_stats(SHOWN)
+    return out.getvalue()
+
+
+def _as_file(profiler: cProfile.Profile) -> bytes:
+    with NamedTemporaryFile() as file:
+        profiler.dump_stats(file.name)
+        return file.read()
 
 
 class Plans(Protocol):

@@ -24,14 +24,21 @@ On request.  In ``up`` all requests of other processes pass through the process 
 Shared.      Several processes may hold one Lease under one identity (``shared``), so that they exclude all
              others and not each other. Each renews it for itself, and its own renewals say how long it is
              certain. None releases it, since the others work on; it expires after the last has ended.
+Several.     A shard works only while it holds its own Lease, and all shards of its number hold the common one
+             (``lease``). It stands for its own first (``AllOf``): there the replicas of one shard wait for
+             each other, and only the one that leads takes part in the common Lease. A process that needs
+             several Leases leads, and writes, only while it holds them all.
 Cost.        One request per period and replica: five a minute at the 12 s of ``compose.options``.
              On request: none while no other process asks. Shared: two.
-Called by    ``candidates``; ``compose.assembly`` makes an ``Elector`` for each Lease, ``compose.leases``
-             calls ``renew_for_others``, ``group`` stands again after a ``LostLease``. Continues in ``lease``.
+Called by    ``manager``, as a ``Candidate``; ``compose.assembly`` makes an ``Elector`` for each Lease,
+             ``compose.leases`` calls ``renew_for_others``, a group stands again after a ``LostLease``.
+             Continues in ``lease``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import structlog
 from msgspec import structs
@@ -333,3 +340,62 @@ class Elector:
 def identity(host: str, clock: Clock) -> str:
     """An identity that no other process has, nor this one after a restart: ``host_uid``."""
     return f"{host}_{new_uid(clock)}"
+
+
+class Candidate(Protocol):
+    """Stands for a Lease, or for several that it needs; see ``Elector``, whose members these are."""
+
+    @property
+    def key(self) -> Key: ...
+    @property
+    def holder(self) -> str: ...
+    @property
+    def leading(self) -> bool: ...
+    @property
+    def entitled(self) -> bool: ...
+    async def run(
+        self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = ...
+    ) -> None: ...
+
+
+class AllOf:
+    """A candidate for several Leases, one after the other: it leads while it holds them all.
+
+    It holds the first while it waits for the next. ``key`` and ``holder`` are of the Lease that it waits for;
+    while it holds them all, of the last, which is the one that it has in common with other shards.
+    """
+
+    def __init__(self, electors: Sequence[Elector]) -> None:
+        self._electors = electors
+
+    @property
+    def key(self) -> Key:
+        """See the class."""
+        return self._awaited.key
+
+    @property
+    def holder(self) -> str:
+        """See the class."""
+        return self._awaited.holder
+
+    @property
+    def leading(self) -> bool:
+        """Whether it holds them all."""
+        return all(each.leading for each in self._electors)
+
+    @property
+    def entitled(self) -> bool:
+        """Whether no other process can have taken one of them yet."""
+        return all(each.entitled for each in self._electors)
+
+    async def run(
+        self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None
+    ) -> None:
+        """As ``Elector.run``; when one Lease is lost, those before it are released."""
+        for each in reversed(self._electors):
+            lead = partial(each.run, lead, stands_by=stands_by)
+        await lead()
+
+    @property
+    def _awaited(self) -> Elector:
+        return next((each for each in self._electors if not each.leading), self._electors[-1])

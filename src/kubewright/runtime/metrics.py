@@ -1,24 +1,34 @@
-"""Numbers for Prometheus: one registry per manager, no globals.
+"""Numbers for Prometheus: one registry per manager, no globals; and gauges about the objects in caches.
 
 Theory.      What happens is counted where it happens (a reconciliation, a request); what *is* (depth
              of a queue, size of a cache) is read from ``statistics()`` at the moment of a scrape, so
              that a reconciliation does no work for them.
+Families.    A world lists its families of gauges as values: the kind, the name, the labels, and a pure
+             function from the headers of a cache to rows. Of an object only the fields are decoded that a
+             family needs. A series ends with its object: nothing remembers it. An object that cannot be read
+             is left out: a scrape never fails because of one.
 Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs, but for
              ``workqueue_delayed`` and ``workqueue_failing``, which those lack, and for the labels of
              requests.
-Called by    ``controller``, ``object_metrics``, ``compose``; rendered by ``health``.
+Called by    ``controller``, ``clusters.metrics``, ``machines.metrics``, ``compose``; rendered by ``health``.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kubewright.api.kinds import Kind
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
-from kubewright.kube.informer import Informers, Statistics
+from kubewright.kube.header import Header
+from kubewright.kube.informer import Informer, Informers, Statistics
 from kubewright.kube.transport import Transport
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.runtime.queue import QueueStatistics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError
@@ -290,3 +300,51 @@ def resource_of(path: str) -> str:
         case _:
             return path
     return "/".join([plural, *rest[1:]])
+
+
+D = TypeVar("D")
+
+Row = tuple[tuple[str, ...], float]
+"""The values of a family's labels, and its value."""
+
+Rows = Callable[[Iterable[Header]], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of gauges about the objects of one kind."""
+
+    kind: Kind[Any]
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    rows: Rows
+
+
+def decoded(headers: Iterable[Header], decoder: msgspec.json.Decoder[D]) -> Iterator[tuple[Header, D]]:
+    """The objects of a cache, with the fields that the decoder knows; unreadable objects are left out."""
+    for header in headers:
+        try:
+            yield header, decoder.decode(header.data)
+        except msgspec.DecodeError:
+            continue
+
+
+def register_families(
+    metrics: Metrics,
+    caches: Informers,
+    families: Iterable[Family],
+    kinds: Iterable[Kind[Any]],
+    shard: Shard = WHOLE,
+) -> None:
+    """Register the families of these kinds; each scrape reads them, about the objects of ``shard``, from the
+    caches of the controllers."""
+    wanted = {kind.resource for kind in kinds}
+    for family in families:
+        if family.kind.resource in wanted:
+            rows = _rows_of(family, caches.get(family.kind), shard)
+            metrics.gauge(family.name, family.help, family.labels, rows)
+
+
+def _rows_of(family: Family, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
+    return lambda: family.rows(header for header in informer.headers() if shard.has(header.uid))

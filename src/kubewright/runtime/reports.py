@@ -25,8 +25,8 @@ from kubewright.api.meta import Object, ObjectMeta
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
+from kubewright.runtime.controller import status_alone
 from kubewright.runtime.events import EventRecorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound

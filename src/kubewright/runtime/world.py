@@ -18,11 +18,11 @@ from kubewright.base.clock import Clock
 from kubewright.kube.transport import Entitled
 from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Runnable
+from kubewright.runtime.lease import WHOLE, Shard
+from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Lookup, Session
-from kubewright.runtime.shard import WHOLE, Shard
 
 
 @dataclass(frozen=True, slots=True)

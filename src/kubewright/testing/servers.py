@@ -30,9 +30,8 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity, new_authority
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Runnable, Settings, Work
 from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Runnable, Settings, Work
 from kubewright.testing import keys
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock

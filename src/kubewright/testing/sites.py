@@ -39,8 +39,8 @@ from kubewright.kube.scope import Namespaces
 from kubewright.kube.transport import InProcess, Transport
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.runtime.lease import Timings
 from kubewright.testing.parties import EVERYTHING, Party
 from kubewright.testing.permissions import Permission, PermissionLog, granted, missing, unused

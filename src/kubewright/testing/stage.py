@@ -26,9 +26,9 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess, Nowhere
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import kubelet_settings
-from kubewright.providers.sim.store import Store
-from kubewright.runtime.group import Work
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import kubelet_settings
+from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Choice, Faulty
 from kubewright.testing.servers import alone

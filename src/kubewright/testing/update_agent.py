@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.machine.updates import CANDIDATE_LABEL, UPDATE_RESULT_LABEL, UpdateReason
-from kubewright.machines.machine.in_place import reason_in
+from kubewright.machines.machine.living import reason_in
 from kubewright.testing.world import World
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

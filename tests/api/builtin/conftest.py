@@ -16,7 +16,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone
 from kubewright.wire.errors import NotFound

@@ -19,9 +19,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informer import Informers
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.lease import Timings
+from kubewright.runtime.manager import Work
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.servers import alone
 from kubewright.testing.workloads import NOWHERE, real_workloads, revision

@@ -19,8 +19,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.session import Session
+from kubewright.runtime.sessions.session import Listener, Session
 from kubewright.wire.gvk import Key
 
 pytestmark = pytest.mark.looptime(False)

@@ -27,8 +27,8 @@ from kubewright.kube.scope import Namespaces
 from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.testing.permissions import asked, granted, missing

@@ -33,8 +33,7 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Work
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment, Runnables

@@ -30,9 +30,9 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment

@@ -43,7 +43,7 @@ from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Fault, Faulty, Script, is_watch
 from kubewright.testing.servers import alone

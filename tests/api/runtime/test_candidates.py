@@ -9,8 +9,7 @@ from kubewright.api.core import LEASE, Lease
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
-from kubewright.runtime.candidates import AllOf
-from kubewright.runtime.leader import Elector, LostLease
+from kubewright.runtime.leader import AllOf, Elector, LostLease
 from kubewright.runtime.lease import Timings
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key

@@ -13,7 +13,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment

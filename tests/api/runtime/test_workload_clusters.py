@@ -11,7 +11,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Work
+from kubewright.runtime.manager import Work
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Lookup

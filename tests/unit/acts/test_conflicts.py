@@ -47,8 +47,8 @@ from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.seen import Seen as InfraSeen
 from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine import act as mcm_act
-from kubewright.machines.machine import steps as mcm_steps
-from kubewright.machines.machine.look import Notes
+from kubewright.machines.machine import seen as mcm_seen
+from kubewright.machines.machine.memory import Notes
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
@@ -143,7 +143,7 @@ async def mcm_machine() -> tuple[Shelf, Happened]:
         control=shelf.client, target=shelf.client, recorder=told, clock=shelf.clock, removals=None
     )
     actor = mcm_act.Actor(shared, None, None, lambda *_: None, lambda *_: None)
-    plan = mcm_steps.Plan((mcm_steps.Record(scenes.VM),))
+    plan = mcm_seen.Plan((mcm_seen.Record(scenes.VM),))
     return shelf, await done(actor.perform(scenes.seen(of), plan, Notes()), told)
 
 

@@ -13,8 +13,7 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.nodes.drain.plan import NO_REQUESTS, DrainPlan
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.runtime.sessions.listeners import Listener, Listeners
-from kubewright.runtime.sessions.session import Health, Session
+from kubewright.runtime.sessions.session import Health, Listener, Listeners, Session
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response

@@ -25,14 +25,13 @@ from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.machines.caches import Caches, LookDeps
 from kubewright.machines.machine.applied import Specs
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.seen import Begun, Refused, Seen
-from kubewright.machines.machine.steps import Record
+from kubewright.machines.machine.memory import Moments
+from kubewright.machines.machine.seen import Begun, Record, Refused, Seen
 from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.machines.settings import MachineSettings, ReplacementCounts
 from kubewright.nodes.drain.volumes import Attachment
 from kubewright.nodes.health import Health
-from kubewright.runtime.shard import WHOLE, Shard
+from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.testing.scenes import NOW, READY, SILENT, VM, called, machine, minutes, node

@@ -8,9 +8,8 @@ import structlog
 from msgspec import structs
 
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Group, Phase, Settings, Work
 from kubewright.runtime.leader import Elector, LostLease
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Group, Manager, Phase, Settings, Work
 from kubewright.runtime.passes import idle
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock

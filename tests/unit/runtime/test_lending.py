@@ -10,9 +10,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.sessions.lending import Lender
-from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.registry import Sessions
-from kubewright.runtime.sessions.session import NotConnected
+from kubewright.runtime.sessions.session import Listener, NotConnected
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty, Lose
 from kubewright.testing.tiny_server import TinyServer

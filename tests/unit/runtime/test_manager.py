@@ -15,8 +15,8 @@ from kubewright.kube.errors import TimedOut
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import NotSynced, Phase, Settings, Work, in_words
 from kubewright.runtime.leader import Elector, LostLease
+from kubewright.runtime.manager import NotSynced, Phase, Settings, Work, in_words
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.core import NODE, POD, Pod, PodStatus
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.runtime.mapping import (
+from kubewright.runtime.controller import (
     alike,
     in_order,
     only,

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.conftest import serving
 
 from kubewright.base.clock import SystemClock
-from kubewright.runtime.profiles import Profiles, tasks
+from kubewright.runtime.health import Profiles, tasks
 
 
 async def page(session, path):

@@ -16,10 +16,8 @@ from kubewright.kube.transport import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
-from kubewright.runtime.sessions.connection import Settings
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.registry import Sessions
-from kubewright.runtime.sessions.session import Fixed, NotConnected, Session
+from kubewright.runtime.sessions.registry import Sessions, Settings
+from kubewright.runtime.sessions.session import Fixed, Listener, NotConnected, Session
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Delay, Faulty, Lose
 from kubewright.testing.tiny_server import TinyServer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.base.errors import InvalidInput
-from kubewright.runtime.shard import APART, MOST, TURN, WHOLE, Shard
+from kubewright.runtime.lease import APART, MOST, TURN, WHOLE, Shard
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 GOOD = [("0/1", WHOLE), ("0/3", Shard(0, 3)), ("2/3", Shard(2, 3)), ("63/64", Shard(63, 64))]

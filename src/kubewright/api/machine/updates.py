@@ -5,7 +5,7 @@ Theory.      Three parties mark one node, and each mark has one writer: a deploy
              the node's condition ``InPlaceUpdate``, the agent on the node labels it with the result.
 Invariants.  A reader never raises: what it cannot read counts as absent.
 Source       mcm.md §2.1, §2.2, §2.5, §4.11. The other strings of this API stand in ``names``.
-Called by    ``machines.machine.in_place`` and ``health``.
+Called by    ``machines.machine.living`` and ``health``.
 """
 
 from collections.abc import Mapping

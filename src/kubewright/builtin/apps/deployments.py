@@ -25,7 +25,7 @@ from kubewright.api.apps import (
 )
 from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
-from kubewright.builtin.apps.pods import PodMember, ranking
+from kubewright.builtin.apps.replicasets import PodMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash

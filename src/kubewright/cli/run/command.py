@@ -24,8 +24,7 @@ from kubewright.kube import config
 from kubewright.kube.scope import Namespaces
 from kubewright.machines.settings import MachineSettings
 from kubewright.reserves.seen import PAUSE_IMAGE, ReserveSettings
-from kubewright.runtime.lease import Timings
-from kubewright.runtime.shard import WHOLE, Shard
+from kubewright.runtime.lease import WHOLE, Shard, Timings
 from kubewright.wire.gvk import Key
 from kubewright.wire.naming import dns_label, dns_subdomain, label_value
 

@@ -28,8 +28,7 @@ from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.clusters.cluster.verification import Verifier
 from kubewright.clusters.external.changes import same_for_cluster
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.reports import Reports

@@ -34,8 +34,7 @@ from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import alike
+from kubewright.runtime.controller import Controller, alike
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.reports import Reports

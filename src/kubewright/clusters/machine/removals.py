@@ -12,8 +12,7 @@ import asyncio
 
 from kubewright.nodes.drain.removals import Removals
 from kubewright.runtime.sessions.lending import Workloads
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.session import Session
+from kubewright.runtime.sessions.session import Listener, Session
 from kubewright.wire.gvk import Key
 
 

@@ -35,10 +35,8 @@ from kubewright.kube.feed import Feed
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.transport import Transport
 from kubewright.runtime.controller import Admits
-from kubewright.runtime.sessions.connection import Indexes, Settings
-from kubewright.runtime.sessions.listeners import Listener
-from kubewright.runtime.sessions.registry import Sessions
-from kubewright.runtime.sessions.session import Health, NotConnected, Session
+from kubewright.runtime.sessions.registry import Indexes, Sessions, Settings
+from kubewright.runtime.sessions.session import Health, Listener, NotConnected, Session
 from kubewright.wire.gvk import Key
 
 Connect = Callable[[Access, Clock], Transport]

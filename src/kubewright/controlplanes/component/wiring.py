@@ -20,8 +20,7 @@ from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import POLICIES, Policy
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 

@@ -20,10 +20,9 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.controlplanes.family import pause_of
 from kubewright.controlplanes.nestedcluster.decide import Plan, PublishEndpoint, Seen, decide, status_of
 from kubewright.kube.informer import Change, Informers
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key, split_api_version
 

@@ -23,10 +23,9 @@ from kubewright.controlplanes.caches import BY_COMPONENT, Caches
 from kubewright.controlplanes.family import KINDS, pause_of
 from kubewright.controlplanes.templated.decide import FIELDS, Create, Plan, Refer, Seen, Step, decide
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key

@@ -36,9 +36,8 @@ from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, Remov
 from kubewright.kube.informer import Change
 from kubewright.pki.keyring import Make
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

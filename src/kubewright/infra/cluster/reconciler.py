@@ -29,9 +29,8 @@ from kubewright.infra.plan import Reported
 from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

@@ -16,8 +16,7 @@ from kubewright.infra.caches import Caches, Shared, owner_key, refers
 from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.look import Looker
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life, status_alone
+from kubewright.runtime.controller import Controller, only, spec_or_life, status_alone
 from kubewright.wire.gvk import Key
 
 

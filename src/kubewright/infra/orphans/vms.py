@@ -39,9 +39,8 @@ from kubewright.infra.caches import Caches, Shared, owner_key
 from kubewright.infra.orphans.decide import ListedVm, why_kept_by_cache, why_kept_by_server, why_not_judged
 from kubewright.infra.provision import class_request, cloud_owner, domain_of, effective
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
 from kubewright.wire import errors

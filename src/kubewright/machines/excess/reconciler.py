@@ -26,8 +26,7 @@ from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel, stale_or
 from kubewright.replicas.ownership import key_of
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result

@@ -41,8 +41,7 @@ from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.patches import onto
 from kubewright.machines.caches import Shared
 from kubewright.machines.machine.applied import condition
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound

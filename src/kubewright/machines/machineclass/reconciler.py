@@ -3,7 +3,7 @@
 Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
              and is not written each time. A Secret loses the finalizer with its last class: users often
              delete the whole namespace after Kubewright is uninstalled, and a finalizer that was left would
-             block that (mcm.md §8). A class that is deleted goes with its last machine, although VMs of it
+             block that. A class that is deleted goes with its last machine, although VMs of it
              may be suspect (``machines.orphans``): a driver that cannot delete them would keep it for ever.
 Called by    ``machines.world``.
 """
@@ -14,9 +14,8 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.kube.informer import Change
 from kubewright.machines.caches import Shared, class_key, secret_keys
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.in_use import InUse
-from kubewright.runtime.mapping import spec_or_existence
 from kubewright.wire.gvk import Key
 
 

@@ -3,7 +3,6 @@
 Theory.      A few facts decide about replicas; all else that happens to a machine changes none of them, and
              wakes neither set nor deployment.
 Called by    ``replicas.members.MemberIndex``, which reads each version of a machine once.
-Source       mcm.md §1.4, §6.4-6.7.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ STAGE = {
 }
 """The phase's rank in the order of deletion: what a machine in it is worth. First go those that will not come
 to anything, last those with a healthy node; between them, those that are farther from one go first. MCM's
-table has seven of the phases, in this order, and ranks the others as terminating (mcm.md §6.5): there a set
+table has seven of the phases, in this order, and ranks the others as terminating: there a set
 that shrinks takes a machine that was just updated, or has just been made, before a failed one."""
 
 UP = (Phase.RUNNING, Phase.AVAILABLE)
@@ -121,7 +120,7 @@ class MachineMember(Member):
 
     @property
     def alive(self) -> bool:
-        """Not being deleted: machines that are do not count as replicas (mcm.md §6.4)."""
+        """Not being deleted: machines that are do not count as replicas."""
         return not self.deleting and self.phase is not Phase.TERMINATING
 
     @property
@@ -143,7 +142,7 @@ class MachineMember(Member):
         return Member.available_at(self, now, 0 if self.at_once else min_ready)
 
     def kept_at(self, now: float) -> bool:
-        """Whether a Failed machine is kept for a user to look at (mcm.md §6.6). The machine controller gives
+        """Whether a Failed machine is kept for a user to look at. The machine controller gives
         it an expiry at once; without one the annotation keeps it for ``EXPIRY_SECONDS`` after it failed, and
         for as long as nothing says when that was."""
         if self.preserved_until is not None:
@@ -154,7 +153,7 @@ class MachineMember(Member):
 def ranking(
     machine_set: MachineSet | None, now: float, living: Sequence[MachineMember] = ()
 ) -> Callable[[MachineMember], Rank]:
-    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5). Only
+    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts. Only
     the ranks of phases that its table lacks are ours (``STAGE``), and what becomes of machines that are kept
     free. One that the set goes on keeping free goes after all with workload: fewer replicas are fewer of
     those, and taking it would move the taints to another, which evicts what runs there without a drain. One
@@ -277,7 +276,7 @@ def _ready_since(machine: Machine) -> float | None:
 
 def _without_vm(machine: Machine) -> bool:
     """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
-    What it waits for, its status says (``machines.machine.deletion``)."""
+    What it waits for, its status says (``machines.machine.deleting``)."""
     last = machine.status.last_operation
     shown = machine.spec.provider_id or names.node_name(machine.metadata.labels)
     if not machine.metadata.deleting or shown or last.type != OperationType.DELETE:
@@ -286,7 +285,7 @@ def _without_vm(machine: Machine) -> bool:
 
 
 def _failure_summary(machine: Machine) -> MachineSummary | None:
-    """The entry in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
+    """The entry in ``failedMachines``; machines that are preserved as Failed are left out."""
     current = machine.status.current_status
     operation = machine.status.last_operation
     if operation.state != OperationState.FAILED:

@@ -140,7 +140,7 @@ def _problem(machine_set: MachineSet) -> str:
 
 
 def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | None:
-    """Why no machine may be created (mcm.md §6.4, §9.3)."""
+    """Why no machine may be created."""
     labels = machine_set.metadata.labels
     if limits is not None and overshoots(machine_set, limits):
         fewer = Awaited("the surplus machines to go", "see its machines that are being deleted")
@@ -158,7 +158,7 @@ def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | Non
 
 
 def _outdated(seen: MachineSetSeen) -> list[MachineMember]:
-    """Living machines without the template's node template and configuration (mcm.md §6.7)."""
+    """Living machines without the template's node template and configuration."""
     spec = seen.set.spec.template.spec
     wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
     return [

@@ -37,8 +37,7 @@ from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.machines.caches import Shared
 from kubewright.machines.migration.old_classes import KIND, Follow, Make, Trouble, decide, migrated
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_existence
+from kubewright.runtime.controller import Controller, only, spec_or_existence
 from kubewright.runtime.passes import failed, idle
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal

@@ -27,7 +27,7 @@ from kubewright.kube.patches import onto, with_uid
 from kubewright.machines import node_marks
 from kubewright.machines.caches import Shared, belongs
 from kubewright.machines.machine import act
-from kubewright.machines.machine.moments import NodeStates, as_seen
+from kubewright.machines.machine.memory import NodeStates, as_seen
 from kubewright.machines.orphans.decide import awaits_volumes
 from kubewright.machines.settings import drain_policy
 from kubewright.nodes import marks

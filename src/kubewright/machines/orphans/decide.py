@@ -22,7 +22,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
-from kubewright.machines.machine.creation import vm_incomplete
+from kubewright.machines.machine.seen import vm_incomplete
 from kubewright.nodes.drain.plan import DrainPlan, first_clauses
 
 

@@ -24,8 +24,7 @@ from kubewright.machines.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import spec_or_existence
+from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 

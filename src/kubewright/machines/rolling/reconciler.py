@@ -30,7 +30,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.caches import belongs
-from kubewright.machines.machine.in_place import reason_in
+from kubewright.machines.machine.living import reason_in
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.node_marks import rolling
@@ -50,8 +50,7 @@ from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result

@@ -35,9 +35,8 @@ from kubewright.replicas.ownership import (
     selecting,
 )
 from kubewright.rollout.progress import Counts, best_of
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.reports import Reports

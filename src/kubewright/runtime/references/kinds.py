@@ -1,19 +1,26 @@
-"""One kind that references name: its informer, its owners, and which owner waits for which object.
+"""What is known of each kind that references name: its version; its informer, its owners, who waits for what.
 
-Theory.      An owner that looked up an object of the kind is one of the kind's owners until it is gone, even
-             when it refers to another kind by then.
-             When the kind as a whole changes (it is installed, listed, removed), all of them are woken. When
-             an object changes, those of them are woken that its owner references name, and those that looked
-             it up while it did not name them: a provider's object names no owner until its owner has claimed
-             it. Where owners of one kind cannot see any difference in a change (``Same``), it wakes none of
-             them.
-Invariants.  At most one informer, and none without an owner for longer than the registry allows. Owners are
-             matched by group and kind, whatever version an owner reference says. While the first list comes
-             in, no object wakes its owners: all owners are woken at its end.
-Called by    ``registry``.
+Theory.      *Definitions* are the CRDs of a server, reduced to a name, a uid and the version to use, or why
+             there is none. A CRD may be half a megabyte of schemas; the watch asks for metadata only, so a
+             thousand CRDs cost less than one of them does. The version is chosen by the labels
+             (``reference.VersionPolicy``). An owner that looked up an object of a kind is one of the kind's
+             owners until it is gone, even when it refers to another kind by then. When the kind as a whole
+             changes (it is installed, listed, removed), all of them are woken. When an object changes, those
+             of them are woken that its owner references name, and those that looked it up while it did not
+             name them: a provider's object names no owner until its owner has claimed it. Where owners of one
+             kind cannot see any difference in a change (``Same``), it wakes none of them.
+Invariants.  ``Definitions`` is a ``kube.feed.Sink``: ``changed`` is called with the names of the CRDs that
+             came, went, or have another version to use than before, after all of them are in place; and at
+             the end of the first list in any case, then with True. A CRD that was deleted and made again
+             between two lists counts as changed. A kind has at most one informer, and none without an owner
+             for longer than the registry allows. Owners are matched by group and kind, whatever version an
+             owner reference says. While the first list comes in, no object wakes its owners: all are woken at
+             its end.
+Called by    ``registry``, which runs the feeds.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,8 +29,9 @@ from msgspec import Struct
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer, Informers
-from kubewright.runtime.references.reference import Absent, Answer, Cause, Found, Reference
+from kubewright.runtime.references.reference import Absent, Answer, Cause, Found, Reference, Version
 from kubewright.wire.gvk import Key, Resource, split_api_version
+from kubewright.wire.watch import DELETED
 
 GroupKind = tuple[str, str]
 """Group and kind, in any version."""
@@ -176,3 +184,67 @@ def _owners(header: Header | None) -> Iterator[Owner]:
     for each in _objects.decode(header.data).metadata.owner_references or ():
         group, _ = split_api_version(each.api_version)
         yield Owner((group, each.kind), Key(header.key.namespace, each.name))
+
+
+Choose = Callable[[Mapping[str, str]], Version | str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    uid: str
+    choice: Version | str
+
+
+class Definitions:
+    """What is known of all CRDs. ``complete``: the first list was read to its end."""
+
+    def __init__(self, choose: Choose, changed: Callable[[Sequence[str], bool], None]) -> None:
+        self.seen = 0
+        self.complete = False
+        self._choose = choose
+        self._changed = changed
+        self._known: dict[str, _Definition] = {}
+        self._pages: dict[str, _Definition] = {}
+
+    def find(self, name: str) -> Version | str | None:
+        """The version of a CRD to use, or why it has none; None: there is no such CRD."""
+        found = self._known.get(name)
+        return None if found is None else found.choice
+
+    def of_group(self, group: str) -> dict[str, str]:
+        """The uids of the CRDs of a group, by their names."""
+        return {name: each.uid for name, each in self._known.items() if name.partition(".")[2] == group}
+
+    def begin(self) -> None:
+        """A list is about to be asked for."""
+        self._pages = {}
+
+    def page(self, version: int, items: list[Header]) -> None:
+        """One page of it."""
+        self.seen = version
+        self._pages.update({header.key.name: self._read(header) for header in items})
+
+    def end(self) -> None:
+        """That was the last page."""
+        before, self._known, self._pages = self._known, self._pages, {}
+        first, self.complete = not self.complete, True
+        names = [name for name in {**before, **self._known} if before.get(name) != self._known.get(name)]
+        if names or first:
+            self._changed(names, first)
+
+    def event(self, kind: str, header: Header) -> None:
+        """An ADDED, MODIFIED or DELETED."""
+        self.seen = header.version
+        name = header.key.name
+        before = self._known.pop(name, None)
+        if kind != DELETED:
+            self._known[name] = self._read(header)
+        if before != self._known.get(name):
+            self._changed([name], False)
+
+    def bookmark(self, version: int) -> None:
+        """Nothing else happened up to ``version``."""
+        self.seen = version
+
+    def _read(self, header: Header) -> _Definition:
+        return _Definition(header.uid, self._choose(header.labels))

@@ -4,9 +4,8 @@ Theory.      An object refers to another by group, kind and name; the version is
              resolved, and never written back. A lookup that finds no object names one of five causes. When
              the cause ends, the owner is woken; so a reconciler waits without a timer, and writes the message
              into a condition.
-Invariants.  Values. ``Found.object`` belongs to its reader.
-Source       capi.md §3.1 (versions of references), §3.3 (dynamic watches).
-Called by    ``registry``, and every decision that reads a referenced object.
+Invariants.  Values. Pure. ``Found.object`` belongs to its reader.
+Called by    ``kinds``, ``registry``, and every decision that reads a referenced object.
 """
 
 from collections.abc import Mapping

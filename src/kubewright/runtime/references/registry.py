@@ -35,16 +35,8 @@ from kubewright.kube.errors import TimedOut
 from kubewright.kube.feed import Feed
 from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.scope import Scope
-from kubewright.runtime.references.definitions import Definitions
-from kubewright.runtime.references.kinds import GroupKind, Owner, ReferencedKind, Same
-from kubewright.runtime.references.reference import (
-    Absent,
-    Answer,
-    Cause,
-    Reference,
-    Version,
-    VersionPolicy,
-)
+from kubewright.runtime.references.kinds import Definitions, GroupKind, Owner, ReferencedKind, Same
+from kubewright.runtime.references.reference import Absent, Answer, Cause, Reference, Version, VersionPolicy
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 

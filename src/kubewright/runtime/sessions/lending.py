@@ -20,9 +20,8 @@ from typing import Any, Protocol
 from kubewright.api.kinds import Kind
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.transport import Entitled, FencedTransport
-from kubewright.runtime.sessions.connection import Indexes
-from kubewright.runtime.sessions.listeners import Listener, Listeners
-from kubewright.runtime.sessions.session import Health, NotConnected, Session
+from kubewright.runtime.sessions.registry import Indexes
+from kubewright.runtime.sessions.session import Health, Listener, Listeners, NotConnected, Session
 from kubewright.wire.gvk import Key
 
 FILL_SECONDS = 120.0

@@ -6,11 +6,18 @@ Theory.      A controller asks a ``Lookup`` for the cluster that its object belo
              life of the process, ``Fixed`` is the lookup.
 Invariants.  A session that a lookup answers has synced caches. When it ends, its client refuses every
              request (``ConnectFailed``), so a reconciliation that still has it cannot write with it.
-Called by    contexts, through ``Lookup``; ``connection`` makes sessions, ``compose`` the fixed one.
+             Listeners are called synchronously and in the order in which they subscribed; an error of one is
+             logged, and stops neither the other listeners nor the session.
+Called by    contexts, through ``Lookup``; ``registry`` and ``lending`` tell listeners; ``registry`` makes
+             sessions, ``compose`` the fixed one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
+
+import structlog
 
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import KubewrightError, OnChange, Retry
@@ -19,6 +26,8 @@ from kubewright.kube.informer import Informer, Informers
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
+
+log = structlog.get_logger("kubewright.sessions")
 
 NAMELESS = Key("", "")
 """The key of a cluster that no object represents, such as the only one."""
@@ -87,3 +96,49 @@ class Fixed:
 
     def get(self, _cluster: Key = NAMELESS, /) -> Session:
         return self._session
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Two functions that are called, synchronously, when a session begins and when it ends.
+
+    ``gained``  the cluster is connected, and the caches of its session are synced
+    ``lost``    the session has ended, and why; it is closed next
+    """
+
+    gained: Callable[[Session], None]
+    lost: Callable[[Session, str], None]
+
+
+class Listeners:
+    """All listeners of one place that announces sessions."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """Tell ``listener`` from now on; returns a function that removes it."""
+        self._listeners.append(listener)
+
+        def remove() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return remove
+
+    def gained(self, session: Session) -> None:
+        """A session has begun."""
+        for each in tuple(self._listeners):
+            _notify(session, partial(each.gained, session))
+
+    def lost(self, session: Session, because: str) -> None:
+        """A session has ended."""
+        for each in tuple(self._listeners):
+            _notify(session, partial(each.lost, session, because))
+
+
+def _notify(session: Session, call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:
+        log.exception("a listener failed", cluster=str(session.cluster))

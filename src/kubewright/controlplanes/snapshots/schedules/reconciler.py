@@ -28,9 +28,8 @@ from kubewright.controlplanes.family import pause_of_family
 from kubewright.controlplanes.snapshots.schedules.decide import Create, Seen, decide, status_of
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result

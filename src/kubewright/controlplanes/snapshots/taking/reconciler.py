@@ -36,9 +36,8 @@ from kubewright.controlplanes.snapshots.taking.decide import (
     status_of,
 )
 from kubewright.kube.informer import Change
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
