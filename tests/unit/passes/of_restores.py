@@ -18,7 +18,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
-from kubewright.controlplanes.snapshots.restoring.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_restores as wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 
