@@ -17,12 +17,11 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.deployment import REASONS
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from kubewright.runtime.controller import Controller

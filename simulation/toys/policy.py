@@ -18,12 +18,10 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Condition, ObjectMeta, integer
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import number_of, verified_number
-from kubewright.replicas.ownership import reference
-from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words
+from kubewright.replicas.member import Member, number_of, verified_number
+from kubewright.replicas.objects import reference
+from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words, counted
 from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.status import counted
 from kubewright.rollout.model import Rank
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key

@@ -24,8 +24,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.bootstrap.decide import decide
 from kubewright.bootstrap.generation import completed
 from kubewright.bootstrap.lock import Lock
-from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
-from kubewright.bootstrap.steps import WriteData
+from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen, WriteData
 from kubewright.pki.clusters import KeyPair, new_pair
 from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.testing.api import Api

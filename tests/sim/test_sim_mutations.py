@@ -40,11 +40,11 @@ from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.machines.rolling import decide as rolling_decide
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
-from kubewright.replicas.deployment import progress as deployment_progress
-from kubewright.replicas.ownership import RemoveFinalizer
+from kubewright.replicas.deployment import status as deployment_status
+from kubewright.replicas.objects import RemoveFinalizer
 from kubewright.replicas.set import decide as set_decide
 from kubewright.replicas.set import seen as set_seen
-from kubewright.replicas.set.creation import Creation
+from kubewright.replicas.set.act import Creation
 from kubewright.replicas.set.seen import Seen as SetSeen
 from kubewright.replicas.set.seen import Wait
 from kubewright.rollout import planner
@@ -332,18 +332,18 @@ def _deployment_counts_one_more(patch: Patch) -> None:
 
 def _one_rollout_for_ever(patch: Patch) -> None:
     """A report about one rollout is taken for one about the next."""
-    patch.setattr(deployment_progress, "is_unreported", lambda _seen: False)
+    patch.setattr(deployment_status, "is_unreported", lambda _seen: False)
 
 
 def _time_is_never_over(patch: Patch) -> None:
     """The deadline of a rollout never expires."""
-    verdict = deployment_progress.progress
+    verdict = deployment_status.progress
 
     def endless(*facts: Any) -> Progress:
         *counts, timing = facts
         return verdict(*counts, replace(timing, deadline=None))
 
-    patch.setattr(deployment_progress, "progress", endless)
+    patch.setattr(deployment_status, "progress", endless)
 
 
 def _asks_for_ever(patch: Patch) -> None:

@@ -24,9 +24,9 @@ from kubewright.clusters.machineset import policy as machineset
 from kubewright.clusters.machineset.look import Looker
 from kubewright.clusters.machineset.member import read
 from kubewright.kube.informer import Change, Informer
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.controller import Controller, ToKeys, only, spec_or_life
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import Environment

@@ -21,7 +21,7 @@ from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
-from kubewright.infra.cluster import reconciler as cluster
+from kubewright.infra.cluster import wiring as cluster
 from kubewright.infra.machine import wiring as machine
 from kubewright.infra.orphans import vms
 from kubewright.infra.settings import InfraSettings

@@ -61,20 +61,18 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.decide import FROZEN, frozen_by_count, is_frozen
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.progress import TRUE, Statement
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated, with_annotations, with_hash
-from kubewright.replicas.deployment.status import Copies, conditions, counted
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
     ChangeSet,
     MemberAnnotations,
     Outcome,
     RecordEvent,
+    Seen,
     Step,
 )
-from kubewright.replicas.objects import INVALID
+from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
+from kubewright.replicas.objects import INVALID, annotated, with_annotations, with_hash
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import rollback_target
 

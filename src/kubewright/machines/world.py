@@ -39,9 +39,9 @@ from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import register_families

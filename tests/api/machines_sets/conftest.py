@@ -39,9 +39,9 @@ from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock

@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.kube.errors import Deposed, Disconnected
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
-from kubewright.replicas.set import steps
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.set import seen as steps
 from kubewright.replicas.set.policy import Failure
+from kubewright.replicas.writes import Stale
 from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError

@@ -11,9 +11,10 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.set import act, steps
-from kubewright.replicas.set.outcome import Outcome
+from kubewright.replicas.member import number_of
+from kubewright.replicas.set import act
+from kubewright.replicas.set import seen as steps
+from kubewright.replicas.set.act import Outcome
 from kubewright.replicas.set.policy import Failure, Propagation, SetPolicy
 from kubewright.replicas.set.seen import Seen
 from kubewright.testing.acts import Happened, Told, happened

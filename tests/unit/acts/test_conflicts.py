@@ -28,7 +28,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.bootstrap import act as bootstrap
-from kubewright.bootstrap import steps as bootstrap_steps
+from kubewright.bootstrap import seen as bootstrap_steps
 from kubewright.clusters.cluster import act as cluster_act
 from kubewright.clusters.cluster import seen as cluster_seen
 from kubewright.clusters.external.object import External
@@ -55,7 +55,6 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
 from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
 from kubewright.testing.clocks import BEGIN
@@ -115,10 +114,11 @@ async def kubeadm_config(*, data: bool) -> tuple[Shelf, Happened]:
     else:
         seen = await provider.looker.look(old)
         steps = (bootstrap_steps.PatchSpec(KubeadmConfigSpec(init_configuration=InitConfiguration())),)
-    reports = Reports(provider.client, KUBEADM_CONFIG, told)
-    actor = bootstrap.Actor(provider.client, provider.looker, provider.calls, reports)
+    configs = bootstrap.KubeadmConfigs(
+        provider.client, provider.in_caches.configs, told, provider.looker, provider.calls
+    )
     provider.asked.clear()
-    return provider, await done(actor.perform(seen, bootstrap_steps.Plan(steps)), told)
+    return provider, await done(configs.carry_out(old, seen, bootstrap_steps.Plan(steps)), told)
 
 
 async def kubeadm_spec() -> tuple[Shelf, Happened]:

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import Awaited
+from kubewright.replicas.member import SPACE, letters
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.naming import SPACE, letters
 from kubewright.replicas.set.look import Looker, Memory
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import BURST, Seen, Wait

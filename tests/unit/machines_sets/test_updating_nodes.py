@@ -35,8 +35,8 @@ from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.rolling.decide import aim_of, decide, update_labels, updates_in_place
 from kubewright.machines.rolling.reconciler import patch_of
 from kubewright.machines.rolling.seen import ClearMoved, LabelNode, MarkNode, Move, Nodes, UpdateMark
+from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 

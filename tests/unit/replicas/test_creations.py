@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import replace
 
 from kubewright.base.limits import DOUBT_SECONDS
-from kubewright.replicas.doubts import Creations
-from kubewright.replicas.set.creation import Creation
+from kubewright.replicas.set.act import Creation
 from kubewright.replicas.set.look import Memory
+from kubewright.replicas.writes import Creations
 from kubewright.testing.looks import Shelf
 from simulation.toys.policy import TOY_SETS
 

@@ -29,8 +29,7 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.seen import (
     Adopt,
     AnnotateMembers,
     ChangeDeployment,
@@ -40,9 +39,10 @@ from kubewright.replicas.deployment.steps import (
     Disown,
     MemberAnnotations,
     RecordEvent,
+    Seen,
     Step,
 )
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.rollout.planner import MCM_SCALING
 
 OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)

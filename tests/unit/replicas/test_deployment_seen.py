@@ -19,7 +19,7 @@ from tests.unit.replicas.things import (
     thing_set,
 )
 
-from kubewright.replicas.deployment.progress import is_unreported, progress_reported
+from kubewright.replicas.deployment.status import is_unreported, progress_reported
 from kubewright.rollout.model import Group
 from kubewright.wire.gvk import Key
 

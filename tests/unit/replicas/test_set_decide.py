@@ -16,13 +16,11 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
 from kubewright.base.delays import CREATION
 from kubewright.base.plan import AT_ONCE, Awaited, Plan
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import new_names
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.member import Member, new_names
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import (
+from kubewright.replicas.set.seen import (
     Adopt,
     Annotate,
     Create,
@@ -30,7 +28,9 @@ from kubewright.replicas.set.steps import (
     Disown,
     Propagate,
     RecordNumber,
+    Seen,
     Step,
+    Wait,
 )
 from kubewright.wire.gvk import Key, Resource
 

@@ -10,9 +10,8 @@ from msgspec import structs
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Value
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.member import Member
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest

@@ -27,11 +27,9 @@ from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
 from kubewright.builtin.apps.replicasets import PodMember, ranking
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import with_hash
+from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.objects import INVALID
+from kubewright.replicas.objects import INVALID, with_hash
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
 

@@ -30,10 +30,9 @@ from kubewright.base.clock import stamp
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
-from kubewright.replicas.ownership import reference
-from kubewright.replicas.set.policy import Failure, SetPolicy, Words
+from kubewright.replicas.objects import reference
+from kubewright.replicas.set.policy import Failure, SetPolicy, Words, counted, with_failure
 from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.status import counted, with_failure
 from kubewright.rollout.model import Rank
 from kubewright.wire.errors import AlreadyExists, ApiError
 

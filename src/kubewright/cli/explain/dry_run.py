@@ -49,7 +49,7 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.ownership import WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.replicas.set.decide import decide as decide_set
 from kubewright.replicas.set.look import Looker as SetLooker
 from kubewright.replicas.set.look import Memory

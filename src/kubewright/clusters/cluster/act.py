@@ -39,7 +39,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.pki.clusters import contents_of
-from kubewright.replicas.effects import error_of, run_parallel
+from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.runtime.credentials.values import Found, secret_of
 from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key

@@ -30,8 +30,8 @@ from kubewright.clusters.healthcheck.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import Contested, onto
-from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import is_refusal, is_stale
 from kubewright.wire.gvk import Key

@@ -43,7 +43,7 @@ from kubewright.clusters.healthcheck.seen import (
     WriteConditions,
 )
 from kubewright.clusters.healthcheck.verdict import Health, Verdict, verdict
-from kubewright.rollout.bounds import INT32_MAX, resolve
+from kubewright.rollout.model import INT32_MAX, resolve
 
 
 @dataclass(frozen=True)

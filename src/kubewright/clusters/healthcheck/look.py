@@ -34,7 +34,7 @@ from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
 from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer, Informers
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire import selectors

@@ -45,7 +45,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid
 from kubewright.nodes.drain.plan import DrainPlan
-from kubewright.replicas.effects import error_of
+from kubewright.replicas.writes import error_of
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire.errors import AlreadyExists, Conflict, is_stale
 from kubewright.wire.gvk import Key

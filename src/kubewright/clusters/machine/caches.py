@@ -27,7 +27,7 @@ from kubewright.clusters.indexes import (
 )
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informers
-from kubewright.replicas.ownership import read_selector
+from kubewright.replicas.objects import read_selector
 from kubewright.wire.gvk import Key
 
 BY_PROVIDER_ID = "machines-with-provider-id"

@@ -33,7 +33,7 @@ from kubewright.clusters.machinedeployment.template import identity, name_and_ha
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.steps import ChangeDeployment, Step
+from kubewright.replicas.deployment.seen import ChangeDeployment, Step
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest

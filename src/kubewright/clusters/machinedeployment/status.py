@@ -32,9 +32,8 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.conditions import condition_of
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.machineset.member import MachineMember
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import counted
-from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.objects import INVALID
 from kubewright.wire import selectors
 

@@ -27,8 +27,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.meta import LabelSelector, integer
 from kubewright.base.names import child_name, fnv32a, safe_encode
-from kubewright.replicas.deployment.sets import with_hash
-from kubewright.replicas.ownership import read_selector
+from kubewright.replicas.objects import read_selector, with_hash
 
 NAME_LETTERS = 5
 

@@ -38,8 +38,8 @@ from kubewright.clusters.machineset.propagation import (
     wanted_labels,
 )
 from kubewright.kube.client import Client
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.ownership import reference
+from kubewright.replicas.member import number_of
+from kubewright.replicas.objects import reference
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key, Resource, split_api_version
 

@@ -16,7 +16,7 @@ from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informer
-from kubewright.replicas.ownership import key_of, read_selector
+from kubewright.replicas.objects import key_of, read_selector
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key
 

@@ -22,8 +22,7 @@ from kubewright.api.conditions import condition_of
 from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import verified_number
+from kubewright.replicas.member import Member, verified_number
 from kubewright.rollout.model import Rank
 
 DELETING, MARKED, UNHEALTHY, ANY = 100.0, 80.0, 50.0, 20.0

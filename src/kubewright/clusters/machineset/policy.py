@@ -34,10 +34,9 @@ from kubewright.clusters.machineset.member import MachineMember, ranking
 from kubewright.clusters.machineset.propagation import MachineSetSeen
 from kubewright.clusters.machineset.status import set_status
 from kubewright.kube.client import Client
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
 from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
-from kubewright.replicas.set.seen import Wait
-from kubewright.replicas.set.steps import PatchObject, Step
+from kubewright.replicas.set.seen import PatchObject, Step, Wait
 from kubewright.wire.gvk import Key
 
 

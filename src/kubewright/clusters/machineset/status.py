@@ -30,8 +30,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.machineset.around import Around, obstacle
 from kubewright.clusters.machineset.propagation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
-from kubewright.replicas.set.policy import Failure
-from kubewright.replicas.set.status import counted
+from kubewright.replicas.set.policy import Failure, counted
 from kubewright.wire import selectors
 
 READY_OF = (ConditionType.MACHINES_CREATED, ConditionType.RESIZED, ConditionType.MACHINES_READY)

@@ -22,10 +22,9 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.excess.decide import KeepFree, counts, decide
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.effects import error_of, run_parallel, stale_or
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import Stale, error_of, run_parallel, stale_or
 from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned

@@ -49,9 +49,8 @@ from kubewright.machines.machineset.decide import (
 )
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import number_of
-from kubewright.replicas.ownership import reference
+from kubewright.replicas.member import Member, number_of
+from kubewright.replicas.objects import reference
 from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
 from kubewright.wire.gvk import Key

@@ -57,9 +57,8 @@ from kubewright.machines.rolling.seen import (
     UpdateStep,
 )
 from kubewright.replicas.member import until_available
-from kubewright.rollout.in_place import selectable
 from kubewright.rollout.model import Resize
-from kubewright.rollout.planner import InPlaceUpdate, Recreate
+from kubewright.rollout.planner import InPlaceUpdate, Recreate, selectable
 
 BURST = 250
 """Nodes that are marked in one pass; the next pass follows at once."""

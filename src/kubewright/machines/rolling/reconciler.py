@@ -46,10 +46,9 @@ from kubewright.machines.rolling.seen import (
     Step,
     UpdateMark,
 )
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import Stale, error_of, run_parallel
 from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned

@@ -13,23 +13,20 @@ Called by    every module of this package; made once by each context (``machines
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import ObjectMeta, integer
 from kubewright.base.plan import Plan
-from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import DeploymentObject, S
+from kubewright.replicas.objects import D, S
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
-from kubewright.rollout.revisions import oldest
+from kubewright.rollout.revisions import Revision, oldest, read_history
 from kubewright.runtime.pace import UNPACED, Pace
 
 if TYPE_CHECKING:
-    from kubewright.replicas.deployment.seen import Seen
-
-D = TypeVar("D", bound=DeploymentObject)
+    from kubewright.replicas.deployment.seen import Outcome, Seen, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +60,18 @@ class MetadataKeys:
             *self.own,
         }
         return {key: text for key, text in annotations.items() if key not in own}
+
+    def is_frozen(self, of: ObjectMeta) -> bool:
+        """Whether a set may create no members. A label with another value is a user's, and stays."""
+        if self.no_creation_label is None:
+            return self.no_creation in of.annotations
+        label, value = self.no_creation_label
+        return of.labels.get(label) == value
+
+    def revision_of(self, of: ObjectMeta) -> Revision:
+        """A set's number and history."""
+        history = read_history(of.annotations.get(self.history, ""))
+        return Revision(integer(of.annotations, self.revision), history)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

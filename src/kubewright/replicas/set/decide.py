@@ -8,7 +8,6 @@ Invariants.  No new name is tried while a creation is in doubt. No member is cre
              again. The policy's ranking says which surplus members are deleted first; each is deleted only
              in the version that was seen, so a member that has changed since stays until the next pass has
              looked at it.
-Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,20 +19,19 @@ from typing import Any
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order, in_seconds
-from kubewright.replicas.member import M, Member
-from kubewright.replicas.naming import new_names
-from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
+from kubewright.replicas.member import M, Member, new_names
+from kubewright.replicas.objects import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer, S
 from kubewright.replicas.set.policy import Decider, SetPolicy
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import (
+from kubewright.replicas.set.seen import (
     Adopt,
     Create,
     Delete,
     Disown,
     Propagate,
     RecordNumber,
+    Seen,
     Step,
+    Wait,
 )
 
 ANSWER = Awaited("the API server to answer a creation", "it is asked again by itself; see whether it answers")
@@ -66,7 +64,7 @@ def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def adopt(seen: Seen[S, M]) -> Plan[Step]:
-    """Adopt members that match the selector and have no controller, then count anew (mcm.md §6.3)."""
+    """Adopt members that match the selector and have no controller, then count anew."""
     if not seen.orphans:
         return Plan()
     many = seen.policy.words.many
@@ -89,7 +87,7 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
-    """Push down to members what the template changes on them (mcm.md §6.7)."""
+    """Push down to members what the template changes on them."""
     burst, stale = seen.burst, _stale(seen)
     if not stale:
         return Plan()
@@ -123,7 +121,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
-    """Delete surplus members, and those that the policy wants deleted for other reasons (mcm.md §6.4)."""
+    """Delete surplus members, and those that the policy wants deleted for other reasons."""
     others, burst = seen.policy.to_delete(seen), seen.burst
     deleted = {member.uid: member for member in (*seen.surplus, *others.members)}
     chosen = tuple(deleted.values())[:burst]

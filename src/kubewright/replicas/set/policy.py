@@ -12,15 +12,16 @@ Called by    ``machines.machineset`` and each other context with sets; read by e
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
+from kubewright.api.conditions import find_true_condition, with_condition, without_condition
 from kubewright.api.kinds import Kind
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.objects import S
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import Step
+from kubewright.replicas.objects import INVALID, REPLICA_FAILURE, S
+from kubewright.replicas.set.seen import Seen, Step, Wait
 from kubewright.rollout.model import Rank
 from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.wire.gvk import Key
@@ -135,7 +136,7 @@ class SetPolicy(Generic[S, M, Obj]):
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
     number_annotation: str = ""
-    """The annotation of a set with the highest number of its members (``naming``); empty: their names are
+    """The annotation of a set with the highest number of its members (``member``); empty: their names are
     random."""
     adopts: Callable[[S, M], bool] = lambda _set, _member: True
     """Whether a set takes a member that it selects and that has no controller."""
@@ -157,3 +158,32 @@ class SetPolicy(Generic[S, M, Obj]):
     propagation: Propagation[S, M, Obj] | None = None
     deciders: tuple[Decider[S, M], ...] = ()
     """What only this API decides, between creating members and deleting them."""
+
+
+def counted(seen: Seen[S, M], members: Sequence[M]) -> dict[str, Any]:
+    """The fields of a status that are numbers in every API; ``members``: those that it is about."""
+    spec = seen.set.spec
+    wanted, min_ready = spec.template.metadata.labels.items(), spec.min_ready_seconds
+    return {
+        "replicas": len(members),
+        "fully_labeled_replicas": sum(wanted <= member.labels.items() for member in members),
+        "ready_replicas": sum(member.alive and member.ready for member in members),
+        "available_replicas": sum(member.available_at(seen.now, min_ready) for member in members),
+    }
+
+
+def with_failure(
+    before: tuple[Any, ...], failure: Failure | None, kind: Callable[..., Any], now: datetime
+) -> tuple[Any, ...]:
+    """The conditions of a set, with ReplicaFailure while there is a failure; ``kind`` is their type.
+
+    While its reason stays, so does its first message: a failure whose words differ in each pass would be a
+    write in each pass.
+    """
+    if failure is None:
+        return without_condition(before, REPLICA_FAILURE)
+    known = find_true_condition(before, REPLICA_FAILURE)
+    if known is not None and known.reason == failure.reason != INVALID:
+        return before
+    said = {"reason": failure.reason, "message": failure.message[:MESSAGE_CHARS]}
+    return with_condition(before, kind(type=REPLICA_FAILURE, status="True", last_transition_time=now, **said))

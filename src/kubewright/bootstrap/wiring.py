@@ -1,72 +1,33 @@
-"""One KubeadmConfig, one pass: look, decide, act. And which changes enqueue a KubeadmConfig.
+"""Which changes give a KubeadmConfig a pass.
 
 Theory.      Everything that a decision waits for enqueues the KubeadmConfig when it changes: the Machine, the
              Cluster (infrastructure, control plane, endpoint, pause), Secrets with certificates, the init
              lock, the beginning of a session with the workload cluster, the end of a call. Upstream polls for
              some of these every 30 s, so each of its clusters waits half a minute before machines join.
 Invariants.  Of a Machine's status only its node enqueues anything, of a Cluster's only what is waited for.
-Source       capi.md §9.1, appendix A.
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``world``.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.bootstrap.names import lock_name
-from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import ConfigMap
-from kubewright.base import delays
-from kubewright.bootstrap.act import Actor
-from kubewright.bootstrap.decide import decide
+from kubewright.bootstrap.act import KubeadmConfigs
 from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of, owner_of
 from kubewright.bootstrap.seen import BootstrapSettings
-from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.pki.credentials import Purpose, secret_name
 from kubewright.runtime.controller import Controller, in_order
-from kubewright.runtime.pace import Pace
-from kubewright.runtime.passes import planned
-from kubewright.runtime.reports import Reports
-from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Listener, Session
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
-
-
-class KubeadmConfigs:
-    """The reconciler of KubeadmConfigs."""
-
-    def __init__(
-        self, caches: Caches, looker: Looker, actor: Actor, token_calls: TokenCalls, reports: Reports
-    ) -> None:
-        self._configs = caches.configs
-        self._looker = looker
-        self._actor = actor
-        self._token_calls = token_calls
-        self._reports = reports
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: an API server said no, or could not be asked.
-        """
-        config = self._configs.get(key)
-        if config is None:
-            self._token_calls.forget(key)
-            self._looker.forget(key)
-            self._reports.forget(key)
-            return Result.done()
-        seen = await self._looker.look(config)
-        plan = decide(seen)
-        planned(plan)
-        return await self._actor.perform(seen, plan)
 
 
 class Wakes:
@@ -192,15 +153,12 @@ def wire(
         workloads, clock, settings.token_ttl, lambda key: controller.enqueue(key, "its token was looked at")
     )
     looker = Looker(informers, caches, token_calls, settings)
-    client = environment.control.client
-    pace = Pace(delays.WORDS_SECONDS, only_waiting=underway)
-    reports = Reports(client, KUBEADM_CONFIG, environment.recorder, pace)
-    actor, wakes = Actor(client, looker, token_calls, reports), Wakes(caches, looker)
-    configs = KubeadmConfigs(caches, looker, actor, token_calls, reports)
+    wakes = Wakes(caches, looker)
+    configs = KubeadmConfigs(informers.client, caches.configs, environment.recorder, looker, token_calls)
     controller = Controller(
         "kubeadmconfig", configs, clock, workers=settings.workers, metrics=environment.metrics
     )
-    controller.watches(caches.configs, reports.matters)
+    controller.watches(caches.configs, configs.reports.matters)
     controller.watches(caches.machines, wakes.by_machine)
     controller.watches(caches.clusters, wakes.by_cluster)
     controller.watches(caches.secrets, wakes.by_secret)

@@ -13,8 +13,7 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import MemberIndex, owners_of
-from kubewright.replicas.objects import INVALID, S
-from kubewright.replicas.ownership import BY_UID, selecting
+from kubewright.replicas.objects import BY_UID, INVALID, S, selecting
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Looker, Memory

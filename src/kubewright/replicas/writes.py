@@ -1,6 +1,9 @@
-"""Writes whose effect is not known yet (*doubts*), and how it is found out before anything else is decided.
+"""Many writes of one kind at once, within bounds; and writes whose effect is not known yet (*doubts*).
 
-Theory.      Every creation, and every patch of a deployment or of its sets, is in doubt from before it is
+Many.        An effect returns None, or the error that it ended with. ``slow_start`` doubles its batches from
+             one while all is well and ends with the first batch that had an error: five hundred machines
+             that a quota forbids cost one refused request, not five hundred.
+Doubts.      Every creation, and every patch of a deployment or of its sets, is in doubt from before it is
              sent, so that a deadline or our own cancellation leaves the doubt too. Once it is answered the
              cache shows it, and the doubt is resolved at no cost.
              A creation without an answer may still happen. A member that was asked for keeps its name, and is
@@ -10,14 +13,17 @@ Theory.      Every creation, and every patch of a deployment or of its sets, is 
              Sizes of several sets go together, so a decision on a view that is known to be old can
              break a bound. After a write that met a ``Conflict``, or that was not answered, the cache may be
              behind the server; until it has caught up, the deployment waits (``Doubts``).
-Invariants.  At most one doubt for a deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no
-             request of ours is on its way any more, whatever became of it.
-Called by    ``set`` and ``deployment``: their reconcilers before each look, their actors before and after
-             each write. ``members`` keeps the ``Creations``, so that sets and deployments share them.
+Invariants.  No effect outlives the call; a cancelled call cancels its effects. At most one doubt for a
+             deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no request of ours is on its way
+             any more, whatever became of it.
+Called by    ``set`` and ``deployment``: before each look, before and after each write. ``members`` keeps the
+             ``Creations``, so that sets and deployments share them.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
@@ -27,10 +33,74 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
-from kubewright.replicas.objects import SetObject, with_replicas
-from kubewright.replicas.ownership import key_of
-from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
+from kubewright.replicas.objects import SetObject, key_of, with_replicas
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_stale
 from kubewright.wire.gvk import Key
+
+T = TypeVar("T")
+MAX_IN_FLIGHT = 32
+"""Most requests of one pass in flight."""
+
+Effect = Callable[[T], Awaitable[KubewrightError | None]]
+
+
+async def may_adopt(client: Client, kind: Kind[Any], owner: Object) -> bool:
+    """Ask the server: an owner that is gone or is being deleted adopts nothing.
+
+    Raises:
+        ApiError, TransportError: the server did not say whether there is one.
+    """
+    try:
+        live = await client.get(kind, key_of(owner))
+    except NotFound as error:
+        if not error.names(owner.metadata.name):
+            raise
+        return False
+    return live.metadata.uid == owner.metadata.uid and not live.metadata.deleting
+
+
+async def error_of(call: Awaitable[Any]) -> KubewrightError | None:
+    """The error that a call ends with; None when it worked."""
+    try:
+        await call
+    except KubewrightError as error:
+        return error
+    return None
+
+
+def stale_or(error: KubewrightError | None, what: str) -> KubewrightError | None:
+    """The error of a write; ``Stale``, which names ``what``, where it only says that the cache is behind."""
+    if error is not None and is_stale(error):
+        return Stale(f"{what} is no longer the one that was seen")
+    return error
+
+
+async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
+    """Batches of 1, 2, 4, 8 … with at most ``MAX_IN_FLIGHT`` in flight; the errors of the last batch."""
+    done, size = 0, 1
+    while done < len(items):
+        if errors := await run_parallel(items[done : done + size], effect):
+            return errors
+        done, size = done + size, size * 2
+    return []
+
+
+async def run_parallel(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
+    """All items, at most ``MAX_IN_FLIGHT`` in flight; the errors in the order of the items."""
+    if len(items) == 1:  # the usual case: without a task of its own
+        error = await effect(items[0])
+        return [error] if error is not None else []
+    found: list[KubewrightError | None] = [None] * len(items)
+    todo = iter(enumerate(items))
+
+    async def work() -> None:
+        for number, item in todo:
+            found[number] = await effect(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(MAX_IN_FLIGHT, len(items))):
+            group.create_task(work())
+    return [error for error in found if error is not None]
 
 
 class Stale(KubewrightError):

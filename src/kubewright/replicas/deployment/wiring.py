@@ -17,23 +17,21 @@ from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.look import look
-from kubewright.replicas.deployment.policy import D, DeploymentPolicy
-from kubewright.replicas.deployment.progress import is_unreported, progress_reported, reported_counts
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import is_frozen
-from kubewright.replicas.deployment.status import next_look
-from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.doubts import Doubts, Refused
+from kubewright.replicas.deployment.policy import DeploymentPolicy
+from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.status import is_unreported, next_look, progress_reported, reported_counts
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex, owners_of
-from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import (
+from kubewright.replicas.objects import (
     BY_UID,
     WITHOUT_CONTROLLER,
+    D,
     RemoveFinalizer,
+    S,
     namespace_if_uncontrolled,
     selecting,
 )
+from kubewright.replicas.writes import Doubts, Refused
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.events import Recorder
@@ -208,7 +206,7 @@ class Deployments(Generic[D, S, M]):
 
     def _same_status(self, before: S, after: S) -> bool:
         conditions, old, new = self.policy.set_conditions, before.status, after.status
-        if is_frozen(self.policy, after) and old.replicas != new.replicas:
+        if self.policy.metadata_keys.is_frozen(after.metadata) and old.replicas != new.replicas:
             return False
         return conditions(before) == conditions(after) and old.observed_generation == new.observed_generation
 
