@@ -1,21 +1,22 @@
 """The stores of snapshots: a folder of this program, or a bucket that speaks the protocol of Amazon S3.
 
-Theory.      A file on its way to or from a store is in a temporary folder (``scratch``). In a folder, a file is
-             written under another name and renamed, so under its own name it is complete. Its name follows
-             from the object, so a second attempt replaces what an earlier one, that was cut short, has left.
-             A bucket is reached with the credentials of a Secret in the user's namespace, never with those of
-             this program: else a user could read and write whatever this program can.
-Buckets.     The client is aiobotocore, which signs requests and repeats them; it comes with the extra ``s3``,
-             and a program without it reports how to get it. A client is opened and closed for each call,
-             because there are minutes between two calls.
-             The library would send a checksum after the content, in chunks of a form of Amazon's own
-             (``aws-chunked``), which many other stores refuse or keep as a part of the file. An upload has a
-             hash of its content in a header instead (``Content-MD5``), which all of them verify.
-Invariants.  No path leaves the folder of the program or reaches what another namespace keeps there, whatever
-             an object says, and no link in it is followed; no message has a path that no user wrote. Files
-             have mode 0600, because a snapshot contains every Secret of its control plane. No key of a user is
-             in a message. Each call has a deadline. An upload has its length and its hash with it, so the
-             server refuses what arrives damaged. What is fetched has a largest size.
+Theory.      A file on its way to or from a store is in a temporary folder (``scratch``). In a folder, a
+             file is written under another name and renamed, so under its own name it is complete. Its
+             name follows from the object, so a second attempt replaces what an earlier one, that was cut
+             short, has left. A bucket is reached with the credentials of a Secret in the user's
+             namespace, never with those of this program: else a user could read and write whatever this
+             program can.
+Buckets.     The client is aiobotocore, which signs requests and repeats them; it comes with the extra
+             ``s3``, and a program without it reports how to get it. A client is opened and closed for
+             each call, because there are minutes between two calls. The library would send a checksum
+             after the content, in chunks of a form of Amazon's own (``aws-chunked``), which many other
+             stores refuse or keep as a part of the file. An upload has a hash of its content in a header
+             instead (``Content-MD5``), which all of them verify.
+Invariants.  No path leaves the folder of the program or reaches what another namespace keeps there,
+             whatever an object says, and no link in it is followed; no message has a path that no user
+             wrote. Files have mode 0600, because a snapshot contains every Secret of its control plane.
+             No key of a user is in a message. Each call has a deadline. An upload has its length and its
+             hash with it, so the server refuses what arrives damaged. What is fetched has a largest size.
 Called by    ``act``.
 """
 
