@@ -294,8 +294,8 @@ class StepFailed(KubewrightError):
         self.retry = delays.in_time(error.retry)
 
 
-Obj = TypeVar("Obj", ControlPlaneSnapshot, ControlPlaneRestore)
-View = TypeVar("View", taking.Seen, restoring.Seen)
+Obj = TypeVar("Obj", bound=ControlPlaneSnapshot | ControlPlaneRestore)
+View = TypeVar("View", bound=once.Seen[Any])
 
 
 class Once(ObjectReconciler[Obj, View, Plan[Any]]):
