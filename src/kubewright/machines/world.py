@@ -15,7 +15,7 @@ from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_CLASS,

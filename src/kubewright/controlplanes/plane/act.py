@@ -17,8 +17,14 @@ from msgspec import to_builtins
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
-from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION, Component
-from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition, Reason
+from kubewright.api.controlplane.names import (
+    FINALIZER,
+    PLANE_REPORTER,
+    PUBLISHED_ANNOTATION,
+    Component,
+    PlaneCondition,
+    Reason,
+)
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedControlPlaneStatus
 from kubewright.api.controlplane.validate import validate_control_plane
 from kubewright.api.core import SECRET

@@ -24,21 +24,27 @@ from typing import Any, TypeVar
 
 import structlog
 
-from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, SCHEDULE_LABEL, Component
-from kubewright.api.controlplane.reasons import RESTORE_REPORTER, SCHEDULE_REPORTER, SNAPSHOT_REPORTER
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.names import (
+    FINALIZER,
+    RESTORE_REPORTER,
+    RESTORING_ANNOTATION,
+    SCHEDULE_LABEL,
+    SCHEDULE_REPORTER,
+    SNAPSHOT_REPORTER,
+    Component,
+)
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
-    NESTED_CONTROL_PLANE,
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
     ControlPlaneSnapshotScheduleStatus,
     ControlPlaneSnapshotStatus,
-    NestedControlPlane,
 )
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
 from kubewright.api.controlplane.validate import validate_restore, validate_schedule, validate_snapshot
 from kubewright.api.faults import summary
 from kubewright.base import delays

@@ -34,7 +34,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from kubewright.api.controlplane.v1alpha4 import BucketLocation, SnapshotLocation
+from kubewright.api.controlplane.snapshots import BucketLocation, SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFailed

@@ -8,12 +8,12 @@ from typing import Any
 
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     ControlPlaneRestore,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
-    NestedControlPlane,
 )
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.family import keys_of
 from kubewright.controlplanes.hosting.contract import Hosts
