@@ -25,11 +25,11 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
-from kubewright.machines.machine import reconciler as machine
+from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
