@@ -19,10 +19,10 @@ from kubewright.api.cluster.v1beta1 import (
     Cluster,
 )
 from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
-from kubewright.clusters.machinedeployment import policy as machinedeployment
-from kubewright.clusters.machineset import policy as machineset
+from kubewright.clusters.machinedeployment.policy import MachineDeployments
 from kubewright.clusters.machineset.look import Looker
 from kubewright.clusters.machineset.member import read
+from kubewright.clusters.machineset.policy import MachineSets
 from kubewright.kube.informer import Change, Informer
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
@@ -40,9 +40,9 @@ def wire(environment: Environment, references: References) -> tuple[Controller, 
     clusters = caches.get(CLUSTER)
     index = MemberIndex(caches.get(MACHINE), read, control.client.steady())
     lookup = references.lookup_for(GROUP, MACHINE_SET.resource.kind)
-    set_policy = machineset.policy(Looker(clusters, caches.get(MACHINE_DEPLOYMENT), lookup))
+    set_policy = MachineSets(Looker(clusters, caches.get(MACHINE_DEPLOYMENT), lookup))
     sets = Sets(set_policy, caches, recorder, index=index)
-    deployments = Deployments(machinedeployment.policy(clusters), caches, recorder, index=index)
+    deployments = Deployments(MachineDeployments(clusters), caches, recorder, index=index)
     set_controller, deployment_controller = sets.controller(metrics), deployments.controller(metrics)
     lookup.subscribe(set_controller.enqueue)
     set_controller.watches(clusters, of_cluster(sets.sets))

@@ -58,7 +58,7 @@ def _ready_since(pod: Pod) -> float | None:
     return stamp(found.last_transition_time or pod.metadata.creation_timestamp) or 0.0
 
 
-def ranking(pod: PodMember) -> Rank:
+def rank(pod: PodMember) -> Rank:
     """The smallest is deleted first: no node, not running, not ready, cheaper, ready for less time, newer."""
     ready = (0, 0.0) if pod.ready_since is None else (1, -pod.ready_since)
     return (1 if pod.node else 0, pod.stage, ready[0], pod.cost, ready[1], -pod.created, pod.name)

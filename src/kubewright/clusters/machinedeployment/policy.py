@@ -9,6 +9,9 @@ Source       capi.md §7.9; appendix F (finalizers and ordered deletion of HEAD,
 Called by    ``clusters.replicas``.
 """
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
 from msgspec import structs
 
 from kubewright.api.cluster import names
@@ -21,7 +24,9 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
     Cluster,
     MachineDeployment,
+    MachineDeploymentStatus,
     MachineSet,
+    MachineTemplateSpec,
 )
 from kubewright.api.cluster.validate import validate_deployment
 from kubewright.api.faults import summary
@@ -32,9 +37,10 @@ from kubewright.clusters.machinedeployment.status import DeploymentSeen, deploym
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated, propagated
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import ChangeDeployment, Step
+from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
+from kubewright.replicas.deployment.seen import ChangeDeployment, Outcome, Step
 from kubewright.replicas.objects import INVALID
+from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 
@@ -81,19 +87,6 @@ WORDS = Words(
 )
 
 
-def strategy(deployment: MachineDeployment) -> Strategy:
-    """How old machines give way to new ones."""
-    given = deployment.spec.strategy
-    if given is not None and given.type == StrategyType.ON_DELETE:
-        return OnDelete()
-    rolling = given.rolling_update if given is not None else None
-    surge = rolling.max_surge if rolling is not None else None
-    unavailable = rolling.max_unavailable if rolling is not None else None
-    return RollingUpdate(
-        MAX_SURGE if surge is None else surge, MAX_UNAVAILABLE if unavailable is None else unavailable
-    )
-
-
 def initial_metadata(seen: DeploymentSeen) -> ObjectMeta:
     """The deployment's metadata with the label and the owner reference of its cluster."""
     written: MachineDeployment = seen.written
@@ -118,43 +111,93 @@ def await_rollout(seen: DeploymentSeen) -> Plan[Step]:
     return Plan(wake=after - seen.wall, because=f"a rollout at {after.isoformat()}")
 
 
-def policy(
-    clusters: Informer[Cluster],
-) -> DeploymentPolicy[MachineDeployment, MachineSet, MachineMember]:
-    """The policy, with the cache of the clusters that it looks at."""
+class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, MachineMember]):
+    """What deployments of Machines do; they look at their ``clusters``."""
 
-    def find_cluster(deployment: MachineDeployment) -> Cluster | None:
-        return clusters.get(owned.cluster_of(deployment))
+    name = "clustermachinedeployment"
+    component = MACHINE_DEPLOYMENT_COMPONENT
+    kind = MACHINE_DEPLOYMENT
+    set_kind = MACHINE_SET
+    member_kind = MACHINE
+    metadata_keys = METADATA_KEYS
+    reasons = REASONS
+    words = WORDS
+    finalizer = names.MACHINE_DEPLOYMENT_FINALIZER
+    set_finalizer = names.MACHINE_SET_FINALIZER
+    keeps_controlled = True
+    scaling = CAPI_SCALING
+    propagates_to_all = True
+    pace = paces.DEPLOYMENTS
 
-    return DeploymentPolicy(
-        name="clustermachinedeployment",
-        component=MACHINE_DEPLOYMENT_COMPONENT,
-        kind=MACHINE_DEPLOYMENT,
-        set_kind=MACHINE_SET,
-        member_kind=MACHINE,
-        finalizer=names.MACHINE_DEPLOYMENT_FINALIZER,
-        keeps_controlled=True,
-        set_finalizer=names.MACHINE_SET_FINALIZER,
-        metadata_keys=METADATA_KEYS,
-        reasons=REASONS,
-        words=WORDS,
-        idle=lambda deployment: owned.paused_because(deployment, find_cluster(deployment)),
-        look=find_cluster,
-        with_defaults=default_deployment,
-        validate=lambda deployment: summary(validate_deployment(deployment)),
-        strategy=strategy,
-        scaling=CAPI_SCALING,
-        identity=identity,
-        name_and_hash=name_and_hash,
-        propagated=propagated,
-        propagates_to_all=True,
-        outdated=outdated,
-        choice=largest,
-        ranking=ranking,
-        set_conditions=lambda machine_set: machine_set.status.conditions,
-        same_member=same_but_for_summary,
-        pace=paces.DEPLOYMENTS,
-        initial_metadata=initial_metadata,
-        deciders=(set_cluster_owner, await_rollout),
-        status=deployment_status,
-    )
+    def __init__(self, clusters: Informer[Cluster]) -> None:
+        self._clusters = clusters
+
+    def idle(self, deployment: MachineDeployment) -> str:
+        """The deployment, or its cluster, is paused."""
+        return owned.paused_because(deployment, self.look(deployment))
+
+    def look(self, deployment: MachineDeployment) -> Cluster | None:
+        """Its cluster."""
+        return self._clusters.get(owned.cluster_of(deployment))
+
+    def with_defaults(self, deployment: MachineDeployment) -> MachineDeployment:
+        """As ``api.cluster.defaults`` has them."""
+        return default_deployment(deployment)
+
+    def validate(self, deployment: MachineDeployment) -> str:
+        """What validation says."""
+        return summary(validate_deployment(deployment))
+
+    def strategy(self, deployment: MachineDeployment) -> Strategy:
+        """How old machines give way to new ones."""
+        given = deployment.spec.strategy
+        if given is not None and given.type == StrategyType.ON_DELETE:
+            return OnDelete()
+        rolling = given.rolling_update if given is not None else None
+        surge = rolling.max_surge if rolling is not None else None
+        unavailable = rolling.max_unavailable if rolling is not None else None
+        return RollingUpdate(
+            MAX_SURGE if surge is None else surge, MAX_UNAVAILABLE if unavailable is None else unavailable
+        )
+
+    def identity(self, template: MachineTemplateSpec) -> bytes:
+        """As ``identity``."""
+        return identity(template)
+
+    def name_and_hash(self, deployment: MachineDeployment) -> tuple[str, str]:
+        """As ``name_and_hash``."""
+        return name_and_hash(deployment)
+
+    def propagated(self, of: MachineSet, deployment: MachineDeployment) -> MachineSet:
+        """As ``propagated``."""
+        return propagated(of, deployment)
+
+    def outdated(self, deployment: MachineDeployment, of: MachineSet, now: datetime) -> bool:
+        """As ``outdated``."""
+        return outdated(deployment, of, now)
+
+    def choice(self, group: Group) -> Rank:
+        """The one with most replicas."""
+        return largest(group)
+
+    def ranking(
+        self, of: MachineSet, wall: float, living: Sequence[MachineMember]
+    ) -> Callable[[MachineMember], Rank]:
+        """As ``machineset.member.ranking``."""
+        return ranking(of, wall, living)
+
+    def same_member(self, before: MachineMember, after: MachineMember) -> bool:
+        """Only what a set's status sums up differs."""
+        return same_but_for_summary(before, after)
+
+    def initial_metadata(self, seen: DeploymentSeen) -> ObjectMeta:
+        """As ``initial_metadata``."""
+        return initial_metadata(seen)
+
+    def deciders(self) -> tuple[Decider[MachineDeployment, MachineSet, MachineMember], ...]:
+        """Belonging to a cluster, and rollouts at a time."""
+        return (set_cluster_owner, await_rollout)
+
+    def status(self, seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+        """As ``deployment_status``."""
+        return deployment_status(seen, outcome)

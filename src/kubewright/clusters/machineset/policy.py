@@ -9,6 +9,9 @@ Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight ch
 Called by    ``clusters.replicas``.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from msgspec import structs
 
 from kubewright.api.cluster import names
@@ -20,6 +23,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
     Machine,
     MachineSet,
+    MachineSetStatus,
 )
 from kubewright.api.cluster.validate import validate_set
 from kubewright.api.faults import summary
@@ -35,20 +39,10 @@ from kubewright.clusters.machineset.propagation import MachineSetSeen
 from kubewright.clusters.machineset.status import set_status
 from kubewright.kube.client import Client
 from kubewright.replicas.objects import key_of
-from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
+from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import PatchObject, Step, Wait
+from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
-
-
-def with_defaults(machine_set: MachineSet) -> MachineSet:
-    """The set with its defaults; its selector and its template have the label of its cluster."""
-    found = default_set(machine_set)
-    spec, own = found.spec, {names.CLUSTER_NAME_LABEL: found.spec.cluster_name}
-    selector = spec.selector or LabelSelector()
-    meta = spec.template.metadata
-    template = structs.replace(spec.template, metadata=structs.replace(meta, labels={**meta.labels, **own}))
-    selector = structs.replace(selector, match_labels={**selector.match_labels, **own})
-    return structs.replace(found, spec=structs.replace(spec, selector=selector, template=template))
 
 
 def set_cluster_owner(seen: MachineSetSeen) -> Plan[Step]:
@@ -75,32 +69,8 @@ def own_templates(seen: MachineSetSeen) -> Plan[Step]:
     return Plan(tuple(steps), because="its templates are the cluster's" if steps else "")
 
 
-def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
-    """The machines that health checks want replaced, those first that users ask for, then the youngest."""
-    to_replace = [member for member in seen.alive if member.remediate]
-    if not to_replace:
-        return Deletions()
-    if (waits := replacement_obstacle(seen.set, _around(seen))) is not None:
-        wake = in_seconds(waits.seconds) if waits.seconds is not None else None
-        return Deletions((), f"{len(to_replace)} to be replaced, but {waits.message}", wake)
-    ordered = sorted(to_replace, key=_remediation_order)
-    return Deletions(tuple(ordered), f"{len(to_replace)} to be replaced")
-
-
 def _remediation_order(member: MachineMember) -> tuple[bool, float, str]:
     return names.REMEDIATE_MACHINE_ANNOTATION not in member.annotations, -member.created, member.name
-
-
-def adopts(machine_set: MachineSet, member: MachineMember) -> bool:
-    """Machines of a control plane are adopted only by a set that makes such machines itself."""
-    mine = machine_set.spec.template.metadata.labels
-    return names.CONTROL_PLANE_LABEL not in member.labels or names.CONTROL_PLANE_LABEL in mine
-
-
-def blocked(machine_set: MachineSet, around: Around) -> Wait | None:
-    """Why no machine is made or deleted now; None if nothing is in the way."""
-    found = obstacle(machine_set, around)
-    return Wait(found.message, found.seconds, found.awaits) if found is not None else None
 
 
 def _around(seen: MachineSetSeen) -> Around:
@@ -108,40 +78,107 @@ def _around(seen: MachineSetSeen) -> Around:
     return found
 
 
-def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
-    """The policy, with what it looks at."""
+class MachineSets(SetPolicy[MachineSet, MachineMember, Machine]):
+    """What sets of Machines do; ``looker`` finds what is around them."""
 
-    async def create(client: Client, machine_set: MachineSet, name: str) -> None:
-        await clones.create(client, machine_set, looker.look(machine_set), name)
+    name = "clustermachineset"
+    component = MACHINE_SET_COMPONENT
+    words = Words("machine", "machines", created='Created machine "{}"', deleted='Deleted machine "{}"')
+    kind = MACHINE_SET
+    member_kind = MACHINE
+    finalizer = names.MACHINE_SET_FINALIZER
+    number_annotation = names.LAST_NUMBER_ANNOTATION
+    owner = MACHINE_DEPLOYMENT
+    desired_annotation = names.DESIRED_REPLICAS_ANNOTATION
+    keeps_controlled = True
+    counts_deleting = True
+    creates_parts = True
+    pace = paces.SETS
 
-    async def discard(client: Client, machine_set: MachineSet, name: str) -> None:
-        await clones.discard(client, machine_set, looker.look(machine_set), name)
+    def __init__(self, looker: Looker) -> None:
+        self._looker = looker
 
-    return SetPolicy(
-        name="clustermachineset",
-        component=MACHINE_SET_COMPONENT,
-        words=Words("machine", "machines", created='Created machine "{}"', deleted='Deleted machine "{}"'),
-        kind=MACHINE_SET,
-        member_kind=MACHINE,
-        validate=lambda machine_set: summary(validate_set(machine_set)),
-        with_defaults=with_defaults,
-        idle=lambda machine_set: owned.paused_because(machine_set, looker.cluster(machine_set)),
-        look=looker.look,
-        forget=looker.forget,
-        status=set_status,
-        ranking=ranking,
-        create=create,
-        discard=discard,
-        to_delete=to_delete,
-        finalizer=names.MACHINE_SET_FINALIZER,
-        adopts=adopts,
-        number_annotation=names.LAST_NUMBER_ANNOTATION,
-        keeps_controlled=True,
-        counts_deleting=True,
-        blocked=blocked,
-        pace=paces.SETS,
-        owner=MACHINE_DEPLOYMENT,
-        desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
-        propagation=Propagation(propagation.stale, propagation.patch, clones.propagate),
-        deciders=(set_cluster_owner, own_templates),
-    )
+    def with_defaults(self, found: MachineSet) -> MachineSet:
+        """The set with its defaults; its selector and its template have the label of its cluster."""
+        found = default_set(found)
+        spec, own = found.spec, {names.CLUSTER_NAME_LABEL: found.spec.cluster_name}
+        selector = spec.selector or LabelSelector()
+        meta = spec.template.metadata
+        template = structs.replace(
+            spec.template, metadata=structs.replace(meta, labels={**meta.labels, **own})
+        )
+        selector = structs.replace(selector, match_labels={**selector.match_labels, **own})
+        return structs.replace(found, spec=structs.replace(spec, selector=selector, template=template))
+
+    def validate(self, found: MachineSet) -> str:
+        """What validation says."""
+        return summary(validate_set(found))
+
+    def idle(self, found: MachineSet) -> str:
+        """The set, or its cluster, is paused."""
+        return owned.paused_because(found, self._looker.cluster(found))
+
+    def look(self, found: MachineSet) -> Around:
+        """Its cluster and its templates."""
+        return self._looker.look(found)
+
+    def forget(self, key: Key) -> None:
+        """The lookups of its templates end."""
+        self._looker.forget(key)
+
+    async def create(self, client: Client, owner: MachineSet, name: str) -> None:
+        """The machine, and before it clones of its templates."""
+        await clones.create(client, owner, self.look(owner), name)
+
+    async def discard(self, client: Client, owner: MachineSet, name: str) -> None:
+        """The clones of a machine that was refused."""
+        await clones.discard(client, owner, self.look(owner), name)
+
+    def adopts(self, found: MachineSet, member: MachineMember) -> bool:
+        """Machines of a control plane are adopted only by a set that makes such machines itself."""
+        mine = found.spec.template.metadata.labels
+        return names.CONTROL_PLANE_LABEL not in member.labels or names.CONTROL_PLANE_LABEL in mine
+
+    def blocked(self, found: MachineSet, around: Around) -> Wait | None:
+        """Why no machine is made or deleted now; None if nothing is in the way."""
+        hindrance = obstacle(found, around)
+        if hindrance is None:
+            return None
+        return Wait(hindrance.message, hindrance.seconds, hindrance.awaits)
+
+    def ranking(
+        self, of: MachineSet, wall: float, living: Sequence[MachineMember]
+    ) -> Callable[[MachineMember], Rank]:
+        """As ``member.ranking``."""
+        return ranking(of, wall, living)
+
+    def deciders(self) -> tuple[Decider[MachineSet, MachineMember], ...]:
+        """What belongs to its cluster is marked as the cluster's."""
+        return (set_cluster_owner, own_templates)
+
+    def to_delete(self, seen: MachineSetSeen) -> Deletions[MachineMember]:
+        """The machines that health checks want replaced: those first that users ask for, then the young."""
+        to_replace = [member for member in seen.alive if member.remediate]
+        if not to_replace:
+            return Deletions()
+        if (waits := replacement_obstacle(seen.set, _around(seen))) is not None:
+            wake = in_seconds(waits.seconds) if waits.seconds is not None else None
+            return Deletions((), f"{len(to_replace)} to be replaced, but {waits.message}", wake)
+        ordered = sorted(to_replace, key=_remediation_order)
+        return Deletions(tuple(ordered), f"{len(to_replace)} to be replaced")
+
+    def status(self, seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatus:
+        """As ``set_status``."""
+        return set_status(seen, failure)
+
+    def stale(self, seen: MachineSetSeen) -> list[MachineMember]:
+        """As ``propagation.stale``."""
+        return propagation.stale(seen)
+
+    def propagation(self, found: MachineSet, member: Machine) -> dict[str, Any]:
+        """As ``propagation.patch``."""
+        return propagation.patch(found, member)
+
+    async def before_propagation(self, client: Client, found: MachineSet, member: Machine) -> None:
+        """The same labels and annotations for the clones."""
+        await clones.propagate(client, found, member)
