@@ -48,7 +48,7 @@ from kubewright.machines.machineset.decide import (
 )
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.member import number_of
+from kubewright.replicas.member import Member, number_of
 from kubewright.replicas.objects import reference
 from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
@@ -242,9 +242,9 @@ class LimitedMachineSets(MachineSets):
         self._members_of = members_of
         self._count_unhealthy = count_unhealthy
 
-    def deleted(self, member: MachineMember) -> None:
+    def deleted(self, member: Member) -> None:
         """Count it, if it failed for its health."""
-        if member.failed_for_health:
+        if isinstance(member, MachineMember) and member.failed_for_health:
             self._count_unhealthy()
 
     def look(self, found: MachineSet) -> FreezeLimits | None:

@@ -7,7 +7,7 @@ Theory.      What a deployment does is the same in all APIs: adopt sets, find or
 Invariants.  Every function is pure, but for ``idle`` and ``look``, which read caches. ``ranking`` is the one
              by which the controller of the sets deletes members; otherwise the deployment would count on the
              deletion of other members.
-Called by    every module of this package; made once by each context (``machines.deployment``).
+Called by    every module of this package; one subclass in each context (``machines.deployment``).
 """
 
 from abc import ABC, abstractmethod

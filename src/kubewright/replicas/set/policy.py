@@ -20,7 +20,7 @@ from kubewright.api.conditions import find_true_condition, with_condition, witho
 from kubewright.api.kinds import Kind
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan
-from kubewright.replicas.member import M, Obj
+from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE, S
 from kubewright.replicas.set.seen import Seen, Step, Wait
 from kubewright.rollout.model import Rank
@@ -167,7 +167,7 @@ class SetPolicy(ABC, Generic[S, M, Obj]):
         """The members that are deleted besides those that are too many (``Seen.surplus``)."""
         return Deletions()
 
-    def deleted(self, member: M) -> None:
+    def deleted(self, member: Member) -> None:
         """The set's controller has deleted a member."""
 
     def status_events(self, before: S, status: Any) -> Iterable[SetEvent]:
