@@ -7,20 +7,20 @@ Theory.      API server, cloud, kubelets and managers run in one event loop whos
              of them.
 
 Where        ``loop``, ``clock``               time, order, chance; processes that can be killed
-             ``network``, ``cloud``, ``stale_lists``   connections between processes
+             ``network``, ``cloud``            connections between processes
              ``dialled``                       drivers in other processes, over streams that are cut
              ``journal``                       every change, at the moment it happens; the trace
              ``world``, ``api_servers``, ``managers``  the parts
-             ``schedule``, ``injector``, ``incidents``, ``outages``   faults
+             ``schedule``, ``incidents``       faults
              ``person``, ``stories``           what users do, and how it must end
              ``invariants``, ``picture``       what must be true at each step, and the same at the end
-             ``staleness``, ``work``           how stale a manager may be; how many requests it may send
+             ``staleness``                     how stale a manager may be
              ``tape``                          steps written by hand, for tables of invariants
-             ``run``, ``log_capture``          one run and its outcome
+             ``run``, ``log_capture``          one run and its outcome; how many requests it may send
              ``crashes``, ``search``           every crash point; seeds and shrinking
-             ``campaign``, ``farm``            many worlds, on all cores
-             ``report``, ``progress``          the table of outcomes; how far a campaign is
-             ``goldens``, ``scale``            stories as text; many machines
+             ``campaign``, ``farm``            many worlds, on all cores; many machines in one
+             ``report``, ``ends``              the table of outcomes; how a story must end
+             ``goldens``                       stories as text
              ``toys``, ``apps``, ``clusterapi``, ``controlplanes``   other APIs than that of machines
 
 ``python -m simulation --help`` runs all of it.

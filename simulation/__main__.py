@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from simulation.campaign import Campaign, crash_tries, seed_tries
+from simulation.campaign import Campaign, crash_tries, run_scale, seed_tries
 from simulation.crashes import judged
 from simulation.farm import Farm, TooManyLost, cores
 from simulation.library import (
@@ -31,9 +31,7 @@ from simulation.library import (
     run,
     story_named,
 )
-from simulation.progress import Progress
-from simulation.report import Effort
-from simulation.scale import run_scale
+from simulation.report import Effort, Progress
 from simulation.schedule import CALM, parse
 from simulation.search import FLAGS, flag
 from simulation.stories import Story

@@ -1,28 +1,153 @@
-"""Many worlds, one after the other or on all cores, and their outcomes.
+"""Many worlds, one after the other or on all cores, and their outcomes; and one world of many machines.
 
 Theory.      A try is one world to run: its column in the table, its story and plot, and the end that it
              should have if that is known. Undisturbed runs come first, because the crash
              points are made of them; all else is one stream through the farm. Worlds come back in the
              order in which they were asked for, so a campaign prints the same whatever it runs on.
              A world that fails is printed at once, with the smallest schedule that still fails.
+             ``--scale`` is one long story in the same world under the same invariants. Writes, requests and
+             virtual seconds are the same on every computer, the rest is this one's. Per machine all of it
+             should stay equal while their number grows: else something looks at all machines for each.
 Invariants.  The number of worlds that are printed and shrunk is bounded.
 Called by    ``__main__``.
 """
 
+import gc
+import resource
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from kubewright.base.clock import SystemClock
+from kubewright.runtime.manager import tune_gc
 from simulation.crashes import ROUNDS, judged
 from simulation.farm import Farm, Lost
+from simulation.journal import Step, VmStep
 from simulation.library import fit, run, story_named
-from simulation.progress import Progress
-from simulation.report import CALM, SEED, Table
-from simulation.run import Outcome
+from simulation.person import Person
+from simulation.report import CALM, SEED, Progress, Table
+from simulation.run import Outcome, simulate
 from simulation.search import plot_of, replay, shrink
 from simulation.stories import STORIES, Story
 from simulation.tally import Counts
-from simulation.world import Plot
+from simulation.world import Plot, World
+
+QUARTER = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+SECONDS = 36_000.0
+"""How much virtual time each act may take."""
+
+HEAD = (
+    f"{'':8}{'virtual s':>10}{'wall s':>9}{'CPU ms':>9}{'API writes':>12}{'VM calls':>10}"
+    f"{'requests':>10}{'peak MiB':>10}"
+)
+"""CPU, writes, VMs made or ended, and requests are for each machine of the deployment."""
+
+Print = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The counters at one moment: seconds (virtual, wall, processor), then numbers of the managers."""
+
+    virtual: float
+    wall: float
+    cpu: float
+    writes: int
+    vms: int
+    requests: int
+
+    def row(self, name: str, before: "Marks", machines: int) -> str:
+        """A line of the table: the difference from ``before``, and the most memory so far."""
+        cpu = 1000 * (self.cpu - before.cpu) / machines
+        vms = (self.vms - before.vms) / machines
+        writes = (self.writes - before.writes) / machines - vms
+        requests = (self.requests - before.requests) / machines
+        return (
+            f"{name:8}{self.virtual - before.virtual:>10.1f}{self.wall - before.wall:>9.1f}{cpu:>9.2f}"
+            f"{writes:>12.2f}{vms:>10.2f}{requests:>10.2f}{_peak():>10.0f}"
+        )
+
+
+def run_scale(machines: int, seed: int, say: Print) -> tuple[str, ...]:
+    """Create so many machines, roll all of them, delete all of them; returns the violations."""
+
+    async def act(person: Person) -> None:
+        await _Acts(person, machines, say).play()
+
+    def prepare(world: World) -> None:
+        world.journal.lines = deque(maxlen=0)
+
+    story = Story("scale", act, lambda person: person.settled(0))
+    with _settings_of_the_product():
+        return simulate(story, Plot(seed=seed), prepare=prepare, collect=True).violations
+
+
+class _Acts:
+    """The three acts, and what they cost."""
+
+    def __init__(self, person: Person, machines: int, say: Print) -> None:
+        self._person = person
+        self._machines = machines
+        self._say = say
+        self._clock = SystemClock()
+        self._vms = 0
+        person.world.journal.listen(self._count_vm)
+        self._began = self._before = self._marks()
+
+    async def play(self) -> None:
+        person = self._person
+        self._say(f"{self._machines:,} machines")
+        self._say(HEAD)
+        await person.deploy("pool", self._machines, strategy=QUARTER)
+        await self._until("create", self._machines, "small")
+        await person.roll("pool", "large")
+        await self._until("roll", self._machines, "large")
+        await person.delete("pool")
+        await self._until("delete", 0)
+        self._say(self._before.row("all", self._began, self._machines))
+
+    async def _until(self, name: str, wanted: int, machine_class: str = "") -> None:
+        """Wait for an act's end, and print its cost."""
+        person = self._person
+        await person.until(lambda: person.settled(wanted, machine_class), name, seconds=SECONDS)
+        now = self._marks()
+        self._say(now.row(name, self._before, self._machines))
+        self._before = now
+
+    def _marks(self) -> Marks:
+        world = self._person.world
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = used.ru_utime + used.ru_stime
+        counts = world.counts
+        return Marks(
+            world.loop.time(), self._clock.now().timestamp(), cpu, counts.writes, self._vms, counts.requests
+        )
+
+    def _count_vm(self, step: Step) -> None:
+        """As ``tally`` counts them: a VM is made, or asked to end."""
+        if isinstance(step, VmStep) and step.new is not None:
+            made = step.old is None
+            ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
+            self._vms += made or ended
+
+
+@contextmanager
+def _settings_of_the_product() -> Iterator[None]:
+    """The garbage collector as ``runtime.manager`` sets it, for as long as this lasts."""
+    before = gc.get_threshold()
+    tune_gc()
+    try:
+        yield
+    finally:
+        tune_gc()  # what lasts stays frozen, so that runs after this one do not look through it each time
+        gc.set_threshold(*before)
+
+
+def _peak() -> float:
+    """The most memory that this process ever had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
 
 QUIET_SECONDS = 3600.0
 """How long no manager may write after the end of an undisturbed story: an hour of virtual time."""

@@ -1,26 +1,31 @@
 """The managers of a world: processes that begin with empty memory, and can be killed at any await.
 
-Theory.      What runs in such a process is the product as ``compose`` puts it together, and the loops
-             of kube-controller-manager beside it, on connections into which the plot may inject faults. A
-             killed manager is replaced ``RESTART_SECONDS`` later, as a Deployment's pod would be.
+Theory.      What runs in such a process is the product as ``compose`` puts it together, and the loops of
+             kube-controller-manager beside it, on connections into which the plot may inject faults. A killed
+             manager is replaced ``RESTART_SECONDS`` later, as a Deployment's pod would be. One that is
+             started again under ``Plot.stale`` is connected to a server that lags behind: a list asks for
+             exactly one older version, which the history still has, and the watch that goes on from there is
+             begun a while later, as a follower of a replicated API server may show it.
 Called by    ``world``; killed by ``incidents`` and by ``Plot.kill_after``.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubewright import builtin
+from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
-from kubewright.kube.transport import Nowhere
+from kubewright.kube.transport import Nowhere, Transport
 from kubewright.machines.world import Half
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager, Settings
@@ -29,6 +34,7 @@ from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
+from kubewright.wire.http import Request, Response
 from simulation import removals
 from simulation.api_servers import RESTART_SECONDS, SimServer
 from simulation.clock import SimClock
@@ -36,13 +42,57 @@ from simulation.cloud import RemoteDriver
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
 from simulation.loop import Process
 from simulation.network import Line
-from simulation.stale_lists import StaleLists
 from simulation.staleness import CONTROL, TARGET, Received
 from simulation.tally import MANAGER
 
 if TYPE_CHECKING:
-    from kubewright.kube.transport import Transport
     from simulation.world import World
+
+BEHIND_SECONDS = 3.0
+"""How long a manager sees the older state."""
+
+
+class StaleLists:
+    """``inner`` as of ``version``, for the first seconds."""
+
+    def __init__(self, inner: Transport, clock: Clock, version: int) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._version = max(1, version)
+        self._until = clock.monotonic() + BEHIND_SECONDS
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``; lists are old."""
+        if self._behind and _begins_list(request):
+            old = (("resourceVersion", str(self._version)), ("resourceVersionMatch", "Exact"))
+            asked = replace(request, query=(*request.query, *old))
+            response = await self._inner.request(asked, timeout=timeout)
+            if response.status < 400:
+                return response
+        return await self._inner.request(request, timeout=timeout)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``; watches are silent for the first seconds."""
+        return self._stream(request)
+
+    @asynccontextmanager
+    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        if self._behind:
+            await self._clock.sleep(self._until - self._clock.monotonic())
+        async with self._inner.stream(request) as chunks:
+            yield chunks
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+        await self._inner.close()
+
+    @property
+    def _behind(self) -> bool:
+        return self._clock.monotonic() < self._until
+
+
+def _begins_list(request: Request) -> bool:
+    return bool(request.method == "GET" and request.param("limit") and not request.param("continue"))
 
 
 READ_BY = {

@@ -9,10 +9,122 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
+from kubewright.api.machine import names
 from kubewright.providers.sim.settings import KubeletSettings
-from simulation import acts, drains, ends, freezes, healing, hot_updates, spares, updates
+from simulation import acts, drains, ends, hot_updates, spares, updates
 from simulation.acts import Part, pool
-from simulation.ends import End, reported, settled
+from simulation.ends import End, has_failed, reported, settled
+from simulation.invariants.facts import running
+from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, Object
+from simulation.person import Person, going
+
+# ---------------------------------------------------------------- before
+
+
+async def short_preservations(person: Person) -> None:
+    """Two machines that are preserved for two minutes at most."""
+    await pool(2)(person)
+    await person.change("pool", template={"spec": {"machinePreserveTimeout": "2m"}})
+    await person.wait(3.0)
+
+
+async def slow_machines(person: Person) -> None:
+    """Three machines that take twenty seconds to be made, and may be unwell for a minute and a half."""
+    await person.make_class("slow", pace=10.0)
+    await person.deploy("pool", 3, "slow")
+    await person.until(lambda: person.settled(3), "three machines")
+    await person.change("pool", template={"spec": {"healthTimeout": "90s"}})
+    await person.wait(3.0)
+
+
+# ---------------------------------------------------------------- acts
+
+
+async def kill_vm(person: Person) -> None:
+    person.victim = person.vms[0].name
+    person.world.cloud.kill(person.vms[0].id)
+
+
+async def kill_two(person: Person) -> None:
+    """Two machines die, and only one may be replaced at a time."""
+    first, second = person.vms[:2]
+    person.victim = f"{first.name} {second.name}"
+    person.world.cloud.kill(first.id)
+    await person.wait(3.0)
+    person.world.cloud.kill(second.id)
+
+
+async def keep_what_fails(person: Person) -> None:
+    """A user asks to keep a machine if it fails, and it does; when its time is over it is replaced."""
+    person.victim = person.vms[0].name
+    await person.note_machine(person.victim, {names.PRESERVE_ANNOTATION: "when-failed"})
+    await person.wait(3.0)
+    person.world.cloud.kill(person.vms[0].id)
+    await person.until(lambda: has_failed(person) or person.node_faults, "it fails")
+    await person.wait(60.0)
+    if not (has_failed(person) or person.node_faults or person.clock_faults):
+        person.broken = "a machine that was to be kept is gone before its time"
+
+
+async def keep_for_a_while(person: Person) -> None:
+    """A user asks to keep a machine, by an annotation on its node, and later takes that back."""
+    node = person.vms[0].node_name
+    await person.note_node(node, {names.PRESERVE_ANNOTATION: "now"})
+    await person.wait(5.0)
+    await person.note_node(node, {names.PRESERVE_ANNOTATION: "false"})
+
+
+async def take_vm_away(person: Person) -> None:
+    person.victim = person.vms[0].name
+    person.world.cloud.vanish(person.vms[0].id)
+
+
+GRACE = 60
+"""Seconds that the pods take to end."""
+DELETED = 4
+"""Machines that a user deletes: with two replicas, a surge of 1 and 2 for safety the set is frozen at 5."""
+
+
+async def delete_too_many(person: Person) -> None:
+    """A user deletes one machine after the other, and the pods on them do not end. In a world with faults the
+    set may be spared: a VM that dies lets its machine go, and without capacity none is made."""
+    person.held = float(GRACE * DELETED)
+    for number in range(DELETED):
+        well = [m for m in person.machines if running(m) and not going(m)]
+        if is_frozen(person) or not well:
+            break
+        name = str(well[0]["metadata"]["name"])
+        await person.run_pod(f"slow-{number}", name, seconds=GRACE)
+        await person.delete_machine(name)
+        await person.until(
+            lambda: is_frozen(person) or _whole(person), "it is replaced, or the set is frozen"
+        )
+    await person.wait(10.0)
+
+
+def thawed(person: Person) -> bool:
+    """Two machines run, and neither the set nor the deployment says that it is frozen."""
+    journal = person.world.journal.objects
+    found = [*journal[MACHINE_SETS].values(), *journal[MACHINE_DEPLOYMENTS].values()]
+    return person.settled(2) and not any(map(_says_frozen, found))
+
+
+def is_frozen(person: Person) -> bool:
+    """Whether a set may make no machine."""
+    sets = person.world.journal.objects[MACHINE_SETS].values()
+    return any(names.FREEZE_LABEL in each["metadata"].get("labels", {}) for each in sets)
+
+
+def _whole(person: Person) -> bool:
+    return sum(running(m) and not going(m) for m in person.machines) == 2
+
+
+def _says_frozen(found: Object) -> bool:
+    """By its label, or by its condition."""
+    status = found.get("status", {})
+    conditions = status.get("conditions") or status.get("machineSetCondition") or ()
+    says = any(each["type"] == "Frozen" for each in conditions)
+    return says or names.FREEZE_LABEL in found["metadata"].get("labels", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +174,11 @@ STORIES: tuple[Story, ...] = (
     Story("relabel-nodes", acts.relabel_nodes, ends.nodes_relabelled, before=pool(2)),
     Story("two-pools", acts.roll_one_of_two, ends.both_pools, before=acts.two_pools),
     Story("autoscaler", acts.choose_victim, ends.healed(2), before=pool(3)),
-    Story("heal", healing.kill_vm, ends.healed(2), before=pool(2)),
-    Story("heal-in-turn", healing.kill_two, ends.healed(3), before=healing.slow_machines),
-    Story("preserve-failed", healing.keep_what_fails, ends.healed(2), before=healing.short_preservations),
-    Story("preserve-now", healing.keep_for_a_while, ends.as_before(2), before=pool(2)),
-    Story("vanish", healing.take_vm_away, ends.healed(2), before=pool(2)),
+    Story("heal", kill_vm, ends.healed(2), before=pool(2)),
+    Story("heal-in-turn", kill_two, ends.healed(3), before=slow_machines),
+    Story("preserve-failed", keep_what_fails, ends.healed(2), before=short_preservations),
+    Story("preserve-now", keep_for_a_while, ends.as_before(2), before=pool(2)),
+    Story("vanish", take_vm_away, ends.healed(2), before=pool(2)),
     Story("delete", acts.delete, ends.nothing_left, before=pool(2)),
     Story("delete-while-creating", acts.delete_while_creating, ends.nothing_left),
     Story("delete-while-draining", acts.delete_while_draining, ends.nothing_left, before=acts.with_pods),
@@ -104,7 +216,7 @@ STORIES: tuple[Story, ...] = (
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
     Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
-    Story("freeze", freezes.delete_too_many, freezes.thawed, before=pool(2), kubelets=SLOW_PODS),
+    Story("freeze", delete_too_many, thawed, before=pool(2), kubelets=SLOW_PODS),
     Story("update", updates.update(), updates.updated(3), before=updates.noted_pool(3)),
     Story(
         "update-with-surge",

@@ -3,7 +3,7 @@
 Theory.      A rule may blame a manager only for what the manager can have seen. So each fact is remembered
              with the moment since which it holds, and every manager has seen it ``SEEN_SECONDS`` later;
              time in which faults disturbed the managers does not count.
-Called by    ``rules`` and ``order``.
+Called by    ``rules`` and ``replication``.
 """
 
 from collections.abc import Iterator

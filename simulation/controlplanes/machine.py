@@ -6,11 +6,14 @@ Theory.      It plays the part of a kubelet and of the programs. A program start
              what the program answers. An API server that is ended while its controller manager runs, or
              without its etcd, takes long to end.
 Invariants.  What a manager asked for is stored before anything is started or ended, so no kill of a manager
-             comes in between. Only the ordinals in ``HostedWorkload.discarded``, and a removal, lose data.
+             comes in between. Only the ordinals in ``HostedWorkload.discarded``, and a removal, lose data. A
+             workload with clients has a Service before it starts, where it needs one; the load balancer of an
+             API server gets its address some seconds later, and no certificate can name it until then.
 Called by    ``host``, rules and stories.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubewright.api.controlplane.names import Component
@@ -26,10 +29,46 @@ from simulation.controlplanes.programs import (
     StillRemoved,
     name_of,
 )
-from simulation.controlplanes.services import BALANCED_SECONDS, Services
 from simulation.journal import Happening, Journal, ProgramStep
 from simulation.loop import Process
 from simulation.world import World
+
+BALANCED_SECONDS = 4.0
+"""Until a load balancer has an address."""
+
+
+@dataclass(slots=True)
+class Services:
+    """All Services, with the time at which each was made. ``needed``: whether this cluster has any."""
+
+    now: Callable[[], float]
+    needed: bool = False
+    made: dict[Name, float] = field(default_factory=dict)
+
+    def lacks(self, identity: WorkloadIdentity) -> bool:
+        """Whether the Service of a workload has to be made first. A controller manager has no clients."""
+        has_clients = identity.component is not Component.CONTROLLER_MANAGER
+        return self.needed and has_clients and name_of(identity) not in self.made
+
+    def make(self, identity: WorkloadIdentity) -> bool:
+        """Make it; False: it is there."""
+        if not self.lacks(identity):
+            return False
+        self.made[name_of(identity)] = self.now()
+        return True
+
+    def waits(self, identity: WorkloadIdentity) -> str:
+        """Why the address of an API server is not known yet, a clause; empty: it is."""
+        if not self.needed or identity.component is not Component.API_SERVER:
+            return ""
+        since = self.made.get(name_of(identity))
+        known = since is not None and self.now() >= since + BALANCED_SECONDS
+        return "" if known else f"the load balancer of Service {identity.workload} has no address yet"
+
+    def end(self, identity: WorkloadIdentity) -> bool:
+        """Delete it; False: there is none."""
+        return self.made.pop(name_of(identity), None) is not None
+
 
 START_SECONDS = {Component.ETCD: 0.5, Component.API_SERVER: 3.0, Component.CONTROLLER_MANAGER: 0.3}
 GIVES_UP = {Component.ETCD: 1.0, Component.API_SERVER: 20.0, Component.CONTROLLER_MANAGER: 10.0}

@@ -1,31 +1,37 @@
-"""What must be true of control planes at every step; the order of starts and ends is in ``order``.
+"""What must be true of control planes at every step: objects, files, authorities; see ``replication``.
 
 Theory.      The stories have one control plane, and what the machine runs is known at every moment, so a rule
              compares what objects say with what is. A manager sees a change a moment later, and later still
              while faults last: a rule that a manager could break before it has seen it waits for so long.
+             Files are real, and what users of the etcd had written is known for every moment: a complete
+             snapshot has a file with what was written at a moment since the snapshot was asked for. Each
+             certificate that a program presents is verified against what each other one trusts. How an
+             authority may change is read from its Secret before and after.
 Invariants.  Nothing here disturbs the world. What a user does is no violation.
 Called by    ``stories.run``, as ``invariants`` of ``run.simulate``.
 """
 
 import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from itertools import permutations
+from typing import Any
 
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
-from simulation.controlplanes import acts
-from simulation.controlplanes.acts import ORDER, PLANE, find, name_of, ready
-from simulation.controlplanes.facts import (
-    ASLEEP,
-    FOREIGN,
-    PAUSED,
-    Known,
-    annotated,
-)
-from simulation.controlplanes.files import Files
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION, Component
+from kubewright.controlplanes.hosting.contract import Workload
+from kubewright.pki.keys import pems
+from kubewright.testing.clocks import BEGIN
+from simulation.controlplanes import acts, health
+from simulation.controlplanes.acts import ETCD, MANAGER, ORDER, PLANE, SERVER, find, name_of, ready
+from simulation.controlplanes.copies import RESTORE, read
+from simulation.controlplanes.etcd import Content
+from simulation.controlplanes.facts import ASLEEP, AUTHORITIES, FOREIGN, PAUSED, Known, annotated
+from simulation.controlplanes.health import content, signed
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.order import Order
 from simulation.controlplanes.pods import ServiceRules
-from simulation.controlplanes.replication import EtcdRules
-from simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
-from simulation.controlplanes.trust import Trust
+from simulation.controlplanes.replication import EtcdRules, Order
+from simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS, SNAPSHOTS, SnapshotFolder
 from simulation.invariants import Invariant, Past
 from simulation.invariants.facts import both, deleting
 from simulation.journal import (
@@ -36,6 +42,179 @@ from simulation.journal import (
     Written,
 )
 from simulation.person import NAMESPACE_NAME
+
+Entries = Mapping[str, bytes]
+OLD_DAYS = 8 * 365
+"""An authority is replaced unasked when a tenth of its ten years is left."""
+
+
+class Trust:
+    """These rules, of one run."""
+
+    def __init__(self, machine: Callable[[], HostMachine]) -> None:
+        self._machine = machine
+        self._authorities: dict[str, Entries] = {}
+
+    @property
+    def all(self) -> tuple[Invariant, ...]:
+        """In the order in which they are judged."""
+        return (self.no_authority_is_replaced, self.every_credential_verifies)
+
+    def no_authority_is_replaced(self, step: Step, past: Past) -> str:
+        """Authorities, and the key of service accounts, stay the same; or one phase of a rotation is done."""
+        old, new = both(step, SECRETS)
+        plane = find(past.journal, PLANE)
+        if plane is None:
+            self._authorities.clear()
+        name = str((new or old or {"metadata": {"name": ""}})["metadata"]["name"])
+        if new is None or name not in {f"{acts.CLUSTER}{end}" for end in AUTHORITIES}:
+            return ""
+        now = _entries(new)
+        before = self._authorities.setdefault(name, now)
+        self._authorities[name] = now
+        if before == now:
+            return ""
+        old_age = (self._machine().now() - BEGIN).days > OLD_DAYS
+        asked = bool(((plane or {}).get("spec", {}).get("certificateAuthorities") or {}).get("rotateAfter"))
+        if old and (asked or old_age) and _is_phase(before, now):
+            return ""
+        return f"Secret {name} is {'changed' if old else 'made anew'}"
+
+    def every_credential_verifies(self, step: Step, past: Past) -> str:
+        """What each program presents was signed by what those that it talks to trust."""
+        secret = both(step, SECRETS)[1]
+        kubeconfig = secret is not None and secret["metadata"]["name"] == f"{acts.CLUSTER}-kubeconfig"
+        begins = isinstance(step, ProgramStep) and step.happening is Happening.SERVES
+        if not (begins or kubeconfig):
+            return ""
+        return next((f"{told} does not verify" for told, good in self._pairs(past) if not good), "")
+
+    def _pairs(self, past: Past) -> Iterator[tuple[str, bool]]:
+        etcds, servers, managers = (self._up(each) for each in (ETCD, SERVER, MANAGER))
+        for one, other in permutations(etcds, 2):
+            yield "a member of etcd to another", signed(_own(one, "-etcd-peer"), _own(other, "-etcd"))
+        for server in servers:
+            for etcd in etcds:
+                client = _own(server, "-apiserver-etcd-client")
+                yield "the API server to etcd", signed(client, _own(etcd, "-etcd"))
+                yield "etcd to the API server", signed(_own(etcd, "-etcd-server"), _own(server, "-etcd"))
+            for manager in managers:
+                yield from _client(health.kubeconfig_of(manager), server, "the controller manager")
+            held = past.journal.objects[SECRETS].get(f"{NAMESPACE_NAME}/{acts.CLUSTER}-kubeconfig")
+            if held is not None:
+                yield from _client(health.value_of(held), server, "a user with the kubeconfig")
+
+    def _up(self, component: Component) -> list[Workload]:
+        found = self._machine().instances(NAMESPACE_NAME, name_of(component))
+        return [each.workload for each in found if each.up and not each.ending]
+
+
+def _client(kubeconfig: bytes, server: Workload, who: str) -> Iterator[tuple[str, bool]]:
+    """A client with a kubeconfig to a server, and back."""
+    found = health.access(kubeconfig)
+    if found is not None:
+        yield f"{who} to the API server", signed(found.certificate, _own(server, "-ca"))
+        yield f"the API server to {who}", signed(_own(server, "-apiserver"), found.ca)
+
+
+def _own(workload: Workload, suffix: str) -> bytes:
+    return content(workload.contents, suffix)
+
+
+def _entries(secret: Mapping[str, Any]) -> Entries:
+    return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
+
+
+def _is_phase(old: Entries, new: Entries) -> bool:
+    """Whether this change of an authority is one of the three that a rotation makes."""
+    before, after = pems(old["tls.crt"]), pems(new["tls.crt"])
+    same_key, begun, goes_on = old["tls.key"] == new["tls.key"], "next.key" in old, "next.key" in new
+    if goes_on:
+        return same_key and not begun and after == [before[0], new["next.crt"]] and len(before) == 1
+    if begun:
+        return new["tls.key"] == old["next.key"] and after == [old["next.crt"], before[0]]
+    return same_key and len(before) > 1 and after == before[:1]
+
+
+NAME = (NAMESPACE_NAME, name_of(ETCD))
+
+
+class Files:
+    """These rules, of one run."""
+
+    folder: SnapshotFolder
+
+    def __init__(self, machine: Callable[[], HostMachine]) -> None:
+        self._machine = machine
+        self._asked: dict[str, int] = {}
+        self._contents: list[Content] = []
+
+    @property
+    def all(self) -> tuple[Invariant, ...]:
+        """In the order in which they are judged."""
+        return (
+            self.a_snapshot_is_what_it_says,
+            self.nothing_runs_while_data_is_replaced,
+            self.data_is_never_mixed,
+            self.nothing_starts_without_its_data,
+        )
+
+    def a_snapshot_is_what_it_says(self, step: Step, past: Past) -> str:
+        """The file of a complete snapshot exists, with its hash and what was there since it began."""
+        del past
+        now = self._machine().content(*NAME)
+        if now is not None and (not self._contents or self._contents[-1] != now):
+            self._contents.append(now)
+        old, new = both(step, SNAPSHOTS)
+        if new is None:
+            return ""
+        name = str(new["metadata"]["uid"])
+        first = self._asked.setdefault(name, max(0, len(self._contents) - 1))
+        status = new.get("status", {})
+        if not status.get("ready") or (old or {}).get("status", {}).get("ready"):
+            return ""
+        path = self.folder.path / str(status["file"])
+        if not path.exists():
+            return f"snapshot {new['metadata']['name']} is complete, and its file is not there"
+        if (
+            sha256(path.read_bytes()).hexdigest() != status["sha256"]
+            or read(path) not in self._contents[first:]
+        ):
+            return f"snapshot {new['metadata']['name']} is complete, and its file has another content"
+        return ""
+
+    def nothing_runs_while_data_is_replaced(self, step: Step, past: Past) -> str:
+        """No component has an instance when the data of a member is replaced."""
+        del past
+        if not isinstance(step, HostCall) or step.verb != RESTORE:
+            return ""
+        runs = [name for (_, name), each in self._machine().workloads.items() if each.programs]
+        return f"data is replaced, and there runs {', '.join(runs)}" if runs else ""
+
+    def data_is_never_mixed(self, step: Step, past: Past) -> str:
+        """An etcd starts with the data of one cluster: all old, or all restored."""
+        del past
+        found = self._machine().etcd_of(NAME)
+        if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS or found is None:
+            return ""
+        there = {each.cluster for each in found[0].data.values() if each.member}
+        return f"{step.workload} starts, and etcd has data of {len(there)} clusters" if len(there) > 1 else ""
+
+    def nothing_starts_without_its_data(self, step: Step, past: Past) -> str:
+        """A member whose data has vanished starts only after it was replaced, or a user has given it up."""
+        if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS:
+            return ""
+        name, found = (step.namespace, step.workload), find(past.journal, ETCD) or {"metadata": {}}
+        if (name, step.ordinal) not in self._machine().vanished:
+            return ""
+        annotations = found["metadata"].get("annotations") or {}
+        given_up = annotations.get(LOST_DATA_ANNOTATION, "").split(",")
+        told = f"{step.workload}-{step.ordinal}"
+        hosted = self._machine().workloads.get(name)
+        disk = hosted.data.get(step.ordinal) if hosted is not None else None
+        replaced = disk is not None and bool(disk.member)
+        return "" if replaced or told in given_up else f"{told} starts, and its data has vanished"
+
 
 LAG_SECONDS = 10.0
 """For so long an object may be ready though its program does not answer: a probe has to fail first."""

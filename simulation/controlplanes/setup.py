@@ -2,17 +2,23 @@
 
 Invariants.  The machine survives every kill of a manager. Keys are drawn by no seed, so the trace has no hash
              of a Secret, nor of objects whose status tells of one; all else is a function of the seed.
+             ``members`` of a simulated etcd are asked and changed as by ``etcd.Members``: a change
+             is a call of the host, gets the faults of calls, and is carried out whether or not the manager
+             lives on.
 Called by    ``stories.run``, as ``prepare`` of ``run.simulate``.
 """
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.v1alpha4 import (
@@ -21,11 +27,14 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE,
 )
 from kubewright.api.core import SECRET
+from kubewright.base.errors import KubewrightError
 from kubewright.clusters import world as clusters
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.etcd import NoAnswer
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Hosts
+from kubewright.controlplanes.members import Access, Seen, Step
 from kubewright.driver.contract import Driver
 from kubewright.kube.errors import ConnectFailed
 from kubewright.machines.world import Half
@@ -34,12 +43,80 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.wire.http import Request, Response
 from simulation.clusterapi.whole.setup import record_write
+from simulation.controlplanes import health, quorum
 from simulation.controlplanes.copies import CopyingHost, stream
+from simulation.controlplanes.host import SimHost
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.members import SimMembers
+from simulation.controlplanes.programs import Program, name_of
 from simulation.journal import CONTROL, HostCall
 from simulation.loop import Process
 from simulation.world import World
+
+
+class SimMembers:
+    """A client of the members of one etcd, as an async context manager."""
+
+    def __init__(self, machine: HostMachine, host: SimHost, access: Access) -> None:
+        self._machine = machine
+        self._host = host
+        self._access = access
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """There is no connection to close."""
+
+    async def look(self, wanted: Mapping[str, str]) -> Seen:
+        """As ``MembersClient.look``."""
+        await self._host.leg()
+        there = self._there()
+        voter = self._voter(there)
+        if voter is None:
+            return Seen(wanted, unasked="no member of etcd answers (simulated)")
+        name = name_of(voter.identity)
+        hosted, etcd = self._machine.workloads[name], self._machine.etcds[name]
+        answering = frozenset(hosted.data[each.ordinal].member for each in there)
+        caught_up = frozenset(self._machine.caught_up(name)) & answering
+        return Seen(wanted, tuple(etcd.members.values()), answering, caught_up)
+
+    async def perform(self, step: Step) -> None:
+        """As ``MembersClient.perform``."""
+        voter = self._voter(self._there())
+        if voter is None:
+            raise NoAnswer("no member of etcd answers (simulated)")
+        try:
+            await self._host.change_members(voter.identity, step)
+        except KubewrightError as error:
+            raise NoAnswer(str(error)) from None
+
+    def _there(self) -> list[Program]:
+        """The members that run, and that this client and they trust each other."""
+        found = (self._machine.at(urlsplit(each.url).hostname or "") for each in self._access.endpoints)
+        return [each for each in found if each is not None and each.up and self._is_trusted(each)]
+
+    def _is_trusted(self, one: Program) -> bool:
+        hosted, etcd = (
+            self._machine.workloads[name_of(one.identity)],
+            self._machine.etcds[name_of(one.identity)],
+        )
+        own, authority = (health.content(one.workload.contents, end) for end in ("-etcd-server", "-etcd"))
+        ours = self._access.credentials
+        known = health.signed(ours.certificate, authority) and health.signed(own, ours.authority)
+        return known and quorum.is_member(hosted, etcd, one)
+
+    def _voter(self, there: list[Program]) -> Program | None:
+        """The first of these that has a vote, and a majority."""
+        for one in there:
+            name = name_of(one.identity)
+            hosted, etcd = self._machine.workloads[name], self._machine.etcds[name]
+            learner = etcd.members[hosted.data[one.ordinal].member].learner
+            if not learner and quorum.serves(hosted, etcd, one):
+                return one
+        return None
+
 
 PLANES, SECRETS, CLUSTERS = (str(kind.resource) for kind in (NESTED_CONTROL_PLANE, SECRET, CLUSTER))
 SNAPSHOTS, RESTORES = (str(kind.resource) for kind in (CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_RESTORE))

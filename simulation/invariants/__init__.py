@@ -5,12 +5,10 @@ Theory.      An invariant gets each step right after it happened and answers wha
              world as in a small one. Exceptions are narrow: a fault of a VM or node excuses only what
              happens to that one; staleness excuses only what was right in the state that was received.
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
-             ``replicas``  numbers: neither too many nor too few; statuses count only what exists
+             ``replicas``  numbers, in rollouts and updates in place too; statuses count only what exists
              ``drains``    pods: asked to leave in their order, and removed only when their time is up
              ``timeouts``  when machines are Failed, and how many are replaced at once
-             ``updates``   updates in place: enough machines serve meanwhile, and none goes for its update
-             ``rollouts``  what a deployment's status says about its rollout
-             ``past``, ``pods``, ``waits``, ``history``, ``facts``   what the rules read
+             ``past``, ``history``, ``facts``   what the rules read
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
              product on purpose (``tests/sim/test_sim_mutations.py``) and see that it is caught: a test
              asks for a mutation for every rule.
@@ -32,10 +30,13 @@ from simulation.invariants.replicas import (
     a_deployment_counts_what_exists,
     a_deployment_outlives_its_sets,
     a_frozen_set_makes_no_machine,
+    a_moved_machine_stays,
     a_name_is_for_one_machine,
+    a_rollout_is_reported,
     a_set_counts_what_exists,
     a_set_keeps_its_size,
     a_set_outlives_its_machines,
+    complete_is_true,
     enough_take_workload,
     no_roll_while_paused,
     not_too_few,
@@ -43,14 +44,13 @@ from simulation.invariants.replicas import (
     revisions_grow,
     sizes_fit_the_spec,
     the_free_go_first,
+    updates_leave_enough,
 )
-from simulation.invariants.rollouts import a_rollout_is_reported, complete_is_true
 from simulation.invariants.timeouts import (
     a_machine_has_its_time,
     a_machine_is_given_up_in_time,
     replacements_are_limited,
 )
-from simulation.invariants.updates import a_moved_machine_stays, updates_leave_enough
 from simulation.invariants.vms import (
     a_healthy_machine_is_not_failed,
     a_living_machine_keeps_its_vm,

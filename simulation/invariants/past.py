@@ -10,25 +10,26 @@ Invariants.  ``learn`` is called once for each step, before any rule judges it. 
 Called by    ``run``; read by all rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.machine import names
-from kubewright.machines.settings import MachineSettings
+from kubewright.machines.settings import MachineSettings, effective
 from simulation.invariants.facts import (
     controller_of,
     deleting,
+    ended,
     is_ready,
     node_name,
+    phase,
     ready_date,
     recorded_by,
     running,
     selects,
     template_of,
+    volume_claims,
 )
 from simulation.invariants.history import LONG, DeploymentRecord, SetRecord, desired_by
-from simulation.invariants.pods import Pods
-from simulation.invariants.waits import Waits
 from simulation.journal import (
     ATTACHMENTS,
     MACHINE_DEPLOYMENTS,
@@ -43,6 +44,160 @@ from simulation.journal import (
     Step,
     VmStep,
 )
+
+SINCE_UP = ("Running", "Available", "Unknown", "InPlaceUpdateSuccessful", "InPlaceUpdateFailed")
+"""Phases of a machine that has been up, and is not taken out of service for an update."""
+GIVEN_UP = ("Unknown", "InPlaceUpdateFailed")
+"""Phases in which the health time-out runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For how long a machine may take to join, and how long it may be Unknown, in seconds."""
+
+    creation: float
+    health: float
+
+
+@dataclass(slots=True)
+class Waits:
+    """For one world. ``group`` answers with which machines one shares the limit of replacements."""
+
+    now: Callable[[], float]
+    settings: MachineSettings
+    group: Callable[[Object], str]
+    since: dict[str, float] = field(default_factory=dict)
+    """Since when machines wait: those that have not joined since they were made, others since they are
+    Unknown or were not updated, by uid."""
+    before: dict[str, tuple[float, Limits]] = field(default_factory=dict)
+    """When the limits of machines changed, and what they were before, by uid."""
+    replacing: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Machines that are going or have not come up yet: their group, and since when, by uid."""
+    last_replaced: dict[str, float] = field(default_factory=dict)
+    """When a replacement in a group was last over."""
+
+    def learn(self, step: ApiStep) -> None:
+        """A machine has changed."""
+        found = step.new or step.old
+        assert found is not None
+        uid = str(found["metadata"]["uid"])
+        self._replace(uid, step.new)
+        if step.new is None:
+            self.since.pop(uid, None)
+            self.before.pop(uid, None)
+            return
+        was = phase(step.old) if step.old is not None else None
+        if was is None or (phase(step.new) in GIVEN_UP and phase(step.new) != was):
+            self.since[uid] = self.now()
+        if step.old is not None and (limits := self.limits(step.old)) != self.limits(step.new):
+            self.before[uid] = self.now(), limits
+
+    def limits(self, machine: Object) -> Limits:
+        """The time-outs that count for a machine."""
+        spec, notes = machine["spec"], machine["metadata"].get("annotations", {})
+        own = names.creation_timeout_override(notes)
+        creation = own or effective(spec.get("creationTimeout"), self.settings.creation_timeout)
+        health = effective(spec.get("healthTimeout"), self.settings.health_timeout)
+        return Limits(creation.total_seconds(), health.total_seconds())
+
+    def others_replacing(self, machine: Object) -> Iterator[tuple[str, float]]:
+        """Further machines of its group that are being replaced or are replacements, and since when."""
+        group, own = self.group(machine), machine["metadata"]["uid"]
+        return ((uid, at) for uid, (of, at) in self.replacing.items() if of == group and uid != own)
+
+    def _replace(self, uid: str, machine: Object | None) -> None:
+        on_its_way = machine is not None and _on_its_way(machine, self.settings.node_conditions)
+        if machine is not None and on_its_way:
+            since = self.replacing[uid][1] if uid in self.replacing else self.now()
+            self.replacing[uid] = self.group(machine), since
+        elif (before := self.replacing.pop(uid, None)) is not None:
+            self.last_replaced[before[0]] = self.now()
+
+
+def _on_its_way(machine: Object, types: Sequence[str]) -> bool:
+    """Whether it is being replaced, or comes in place of another. One that is deleted while it is well gives
+    way to a rollout or to a user."""
+    if machine.get("status", {}).get("currentStatus", {}).get("preserveExpiryTime"):
+        return False
+    if deleting(machine):
+        return phase(machine) == "Failed" or not _is_well(machine, types)
+    return phase(machine) not in SINCE_UP
+
+
+def _is_well(machine: Object, types: Sequence[str]) -> bool:
+    """As far as its status says of its node."""
+    found = {each["type"]: each["status"] for each in machine.get("status", {}).get("conditions", ())}
+    return found.get("Ready") == "True" and all(found.get(each, "False") == "False" for each in types)
+
+
+@dataclass(slots=True)
+class Pods:
+    """For one world. A pod that has ended counts as gone."""
+
+    now: Callable[[], float]
+    on: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Keys of pods by the name of their node."""
+    emptied: dict[str, float] = field(default_factory=dict)
+    """Since when nodes that had pods have none, by name."""
+    detaching: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Pods with volumes that are leaving, and since when, by the name of their node."""
+    left: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Claims that pods left behind, and since when, by the name of their node."""
+    attached: dict[str, float] = field(default_factory=dict)
+    """Since when each VolumeAttachment is there, by its name."""
+    _asked: dict[str, tuple[float, Removal]] = field(default_factory=dict)
+    """The last removal that a manager asked for, and when, by the pod's key."""
+
+    def hear(self, removal: Removal) -> None:
+        """A manager asks for the end of a pod."""
+        self._asked[removal.key] = (self.now(), removal)
+
+    def learn(self, step: ApiStep) -> None:
+        """A pod has changed."""
+        for pod, there in ((step.old, False), (step.new, True)):
+            node = str(pod["spec"].get("nodeName", "")) if pod is not None else ""
+            if not node or pod is None:
+                continue
+            if there and not ended(pod):
+                self._is_on(node, step.key, pod)
+            else:
+                self._is_off(node, step.key, pod)
+
+    def learn_attachment(self, step: ApiStep) -> None:
+        """A volume is attached, or no longer."""
+        if step.new is None:
+            self.attached.pop(step.key, None)
+        else:
+            self.attached.setdefault(step.key, self.now())
+
+    def asker(self, key: str) -> str:
+        """The manager that last asked for the end of a pod; empty if none did."""
+        return self._asked[key][1].client if key in self._asked else ""
+
+    def cause(self, step: ApiStep) -> Removal | None:
+        """What a manager asked for, if a pod begins to leave with this step because of it."""
+        begins = step.old is not None and not deleting(step.old)
+        if not begins or (step.new is not None and not deleting(step.new)):
+            return None
+        at, removal = self._asked.get(step.key, (-1.0, None))
+        return removal if at == self.now() else None
+
+    def _is_on(self, node: str, key: str, pod: Object) -> None:
+        self.on.setdefault(node, {})[key] = None
+        self.emptied.pop(node, None)
+        for claim in volume_claims(pod):
+            self.left.get(node, {}).pop(claim, None)
+        if deleting(pod) and any(volume_claims(pod)):
+            self.detaching.setdefault(node, {}).setdefault(key, self.now())
+
+    def _is_off(self, node: str, key: str, pod: Object) -> None:
+        for claim in volume_claims(pod):
+            self.left.setdefault(node, {}).setdefault(claim, self.now())
+        self.on.get(node, {}).pop(key, None)
+        self.detaching.get(node, {}).pop(key, None)
+        if not self.on.get(node):
+            self.emptied.setdefault(node, self.now())
+
 
 NODE_DELETED = "nodes/"
 """Prefix of a Node's name in ``deleted_by_users``."""

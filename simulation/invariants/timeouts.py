@@ -6,8 +6,7 @@ Called by    ``invariants``, whose table these rules stand in.
 from kubewright.rollout.model import resolve
 from simulation.invariants.drains import DATE_SLACK_SECONDS
 from simulation.invariants.facts import deleting, phase
-from simulation.invariants.past import Past
-from simulation.invariants.waits import Limits
+from simulation.invariants.past import Limits, Past
 from simulation.journal import MACHINES, ApiStep, Object, Step
 
 RECOVERY_SECONDS = 40.0

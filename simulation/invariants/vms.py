@@ -13,8 +13,7 @@ from simulation.invariants.facts import (
     provider_id,
     recorded_by,
 )
-from simulation.invariants.past import NODE_DELETED, Past
-from simulation.invariants.waits import SINCE_UP
+from simulation.invariants.past import NODE_DELETED, SINCE_UP, Past
 from simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep
 
 CONFIRM_SECONDS = 30.0

@@ -3,22 +3,168 @@
 Called by    tests, as ``prepare`` of ``run.simulate``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import json, structs
+
 from kubewright.api.machine import names
+from kubewright.api.meta import without_finalizer
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.base.names import child_name, fnv32a, safe_encode
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.kube.patches import onto
+from kubewright.machines.deployment import REASONS
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
+from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets
+from kubewright.rollout.model import Group, Rank
+from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
+from kubewright.rollout.revisions import largest
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.result import Result
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
-from simulation.toys.keeper import Keeper
-from simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET, definitions
-from simulation.toys.policy import FINALIZER, TOY_SETS, read
-from simulation.toys.rollouts import HASH, REVISION, TOY_DEPLOYMENTS
+from simulation.toys.kinds import (
+    GROUP,
+    PARTS,
+    TOY,
+    TOY_DEPLOYMENT,
+    TOY_SET,
+    Toy,
+    ToyCondition,
+    ToyDeployment,
+    ToyDeploymentStatus,
+    ToySet,
+    ToyTemplate,
+    definitions,
+)
+from simulation.toys.policy import DESIRED, FINALIZER, NO_CREATION, TOY_SETS, ToyMember, ranking, read
 from simulation.world import World
+
+REVISION = f"{GROUP}/revision"
+HASH = f"{GROUP}/template-hash"
+
+
+class ToyDeployments(DeploymentPolicy[ToyDeployment, ToySet, ToyMember]):
+    """What deployments of toys do."""
+
+    name = "toydeployment"
+    component = "toydeployment-controller"
+    kind = TOY_DEPLOYMENT
+    set_kind = TOY_SET
+    member_kind = TOY
+    finalizer = FINALIZER
+    metadata_keys = MetadataKeys(
+        template_hash=HASH,
+        revision=REVISION,
+        history=f"{GROUP}/revision-history",
+        desired=DESIRED,
+        ceiling=f"{GROUP}/max-replicas",
+        no_creation=NO_CREATION,
+    )
+    reasons = REASONS
+    words = Words(
+        deployment="ToyDeployment",
+        set="toy set",
+        member="toy",
+        scaled="Scaled {direction} {name} from {before} to {after}",
+    )
+    scaling = CAPI_SCALING
+
+    def strategy(self, deployment: ToyDeployment) -> Strategy:
+        """How old toys give way to new ones."""
+        given = deployment.spec.strategy
+        if given.type == "OnDelete":
+            return OnDelete()
+        surge = given.rolling_update.max_surge if given.rolling_update else None
+        missing = given.rolling_update.max_unavailable if given.rolling_update else None
+        return RollingUpdate(1 if surge is None else surge, 0 if missing is None else missing)
+
+    def identity(self, template: ToyTemplate) -> bytes:
+        """A flavor is what is rolled out; labels are not."""
+        return template.spec.flavor.encode()
+
+    def name_and_hash(self, deployment: ToyDeployment) -> tuple[str, str]:
+        """The name of the set of a flavor."""
+        hash_input = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
+        hashed = safe_encode(str(fnv32a(json.encode(hash_input))))
+        return child_name(deployment.name, hashed), hashed
+
+    def propagated(self, of: ToySet, deployment: ToyDeployment) -> ToySet:
+        """What a set takes over without a rollout."""
+        return structs.replace(of, spec=structs.replace(of.spec, delete_policy=deployment.spec.delete_policy))
+
+    def choice(self, group: Group) -> Rank:
+        """The one with most toys."""
+        return largest(group)
+
+    def ranking(self, of: ToySet, wall: float, living: Sequence[ToyMember]) -> Callable[[ToyMember], Rank]:
+        """As ``policy.ranking``."""
+        return ranking(of, wall)
+
+    def status(self, seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
+        """Counts and conditions, and no more."""
+        found = conditions(seen, outcome, ToyCondition, {})
+        return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
+
+
+TOY_DEPLOYMENTS = ToyDeployments()
+
+
+BOOT_SECONDS = 2.0
+STOP_SECONDS = 2.0
+
+
+class Keeper:
+    """The reconciler of toys."""
+
+    def __init__(self, client: Client, toys: Informer[Toy], clock: Clock) -> None:
+        self._client = client
+        self._toys = toys
+        self._clock = clock
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass."""
+        toy = self._toys.get(key)
+        if toy is None:
+            return Result.done()
+        meta = toy.metadata
+        since, takes = meta.deletion_timestamp or meta.creation_timestamp, BOOT_SECONDS
+        left = since.timestamp() + takes - self._clock.now().timestamp() if since else 0.0
+        if left > 0:
+            return Result.later(left)
+        try:
+            if meta.deleting:
+                await self._end(key, toy)
+            elif toy.status.ready_since is None:
+                await self._begin(key, toy)
+        except NotFound:
+            return Result.later(0.5) if not meta.deleting else Result.done()
+        return Result.done()
+
+    async def _begin(self, key: Key, toy: Toy) -> None:
+        for kind in PARTS:
+            await self._client.get(kind, key)
+        now = {"readySince": rfc3339(self._clock.now())}
+        await self._client.patch(TOY, key, onto({"status": now}, toy.metadata), subresource="status")
+
+    async def _end(self, key: Key, toy: Toy) -> None:
+        for kind in PARTS:
+            try:
+                await self._client.delete(kind, key)
+            except NotFound:
+                continue
+        left = without_finalizer(toy.metadata.finalizers, FINALIZER)
+        await self._client.patch(TOY, key, onto({"metadata": {"finalizers": left or None}}, toy.metadata))
+
 
 LISTED = (
     ControllerInfo("toydeployment", "ToyDeployment", names.SETS_LEASE, "rolls out toys"),

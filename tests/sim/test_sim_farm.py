@@ -21,8 +21,7 @@ from simulation import farm as farming
 from simulation.campaign import LOST, Campaign, Job, Try, seed_tries
 from simulation.crashes import every_write
 from simulation.farm import Farm, Lost, TooManyLost
-from simulation.progress import Progress
-from simulation.report import DRAWN, SEED, Effort, Table
+from simulation.report import DRAWN, SEED, Effort, Progress, Table
 from simulation.run import Outcome
 from simulation.schedule import parse
 from simulation.tally import Counts

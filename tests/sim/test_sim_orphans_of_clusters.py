@@ -12,7 +12,7 @@ from kubewright.driver.contract import stub
 from kubewright.infra.orphans import vms
 from kubewright.infra.provision import class_request, new_cloud_owner, with_data
 from simulation import crashes
-from simulation.clusterapi.whole import resources, setup
+from simulation.clusterapi.whole import facts, setup
 from simulation.clusterapi.whole.rules import rules
 from simulation.person import NAMESPACE_NAME, Person
 from simulation.run import Outcome, simulate
@@ -33,7 +33,7 @@ async def made(person: Person) -> None:
 
 def cluster(person: Person) -> str:
     """The uid of the KubewrightCluster, once it has an endpoint."""
-    found = person.world.journal.objects[resources.INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
+    found = person.world.journal.objects[facts.INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
     return str(found["metadata"]["uid"]) if found.get("status", {}).get("ready") else ""
 
 

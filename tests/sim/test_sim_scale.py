@@ -2,7 +2,7 @@
 
 import re
 
-from simulation.scale import run_scale
+from simulation.campaign import run_scale
 
 MACHINES = 24
 

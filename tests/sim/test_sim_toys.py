@@ -22,7 +22,7 @@ from simulation.person import Person, going, of_class, phase
 from simulation.run import Outcome, simulate
 from simulation.search import plot_of
 from simulation.stories import Story
-from simulation.toys import api, policy, rollouts
+from simulation.toys import api, policy
 from simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET
 from simulation.world import Plot
 
@@ -236,14 +236,14 @@ def test_stories_of_toys_notice(bug: Any, story: Story, monkeypatch: pytest.Monk
 
 
 def test_a_rollout_that_uses_too_much_surge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    greedy = but(rollouts.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
+    greedy = but(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
     monkeypatch.setattr(api, "TOY_DEPLOYMENTS", greedy)
     found = next(story for story in STORIES if story.name == "toys-roll")
     assert any(wrong.startswith("not_too_many") for wrong in run(found, Plot(seed=1)).violations)
 
 
 def test_a_rollout_that_does_not_wait_for_users_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasty = but(rollouts.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(1, 1))
+    hasty = but(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(1, 1))
     monkeypatch.setattr(api, "TOY_DEPLOYMENTS", hasty)
     assert not run(BY_HAND, Plot(seed=1)).good
 

@@ -9,10 +9,9 @@ from kubewright.wire.http import Request, Response
 from simulation.crashes import undisturbed
 from simulation.journal import MACHINES, ApiStep
 from simulation.loop import Process, SimLoop
-from simulation.run import Outcome
+from simulation.run import SLACK, Outcome, Work
 from simulation.staleness import CONTROL, SLACK_SECONDS, Staleness
 from simulation.stories import STORIES
-from simulation.work import SLACK, Work
 
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 61, "roll-twice": 114,

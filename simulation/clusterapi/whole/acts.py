@@ -17,7 +17,7 @@ from kubewright.compose.api_servers import Planes
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.boot.control_planes import ControlPlane
 from simulation.acts import Part
-from simulation.clusterapi.whole import resources
+from simulation.clusterapi.whole import facts
 from simulation.clusterapi.whole.facts import name_of, runs
 from simulation.ends import End
 from simulation.journal import Object
@@ -136,7 +136,7 @@ async def annotate(person: Person, name: str, annotation: str, value: str | None
 
 def machines(person: Person) -> list[Object]:
     """All machines of clusters, by name."""
-    found = person.world.journal.objects[resources.MACHINES]
+    found = person.world.journal.objects[facts.MACHINES]
     return [found[key] for key in sorted(found)]
 
 
@@ -157,7 +157,7 @@ def plane(person: Person) -> ControlPlane:
     Raises:
         KeyError: there is none now.
     """
-    spec = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
+    spec = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
     found = person.world.part(Planes).find("{host}:{port}".format(**spec["controlPlaneEndpoint"]))
     if found is None:
         raise KeyError("the control plane does not serve")
@@ -174,7 +174,7 @@ def running(wanted: int, version: str = OLD, *, planes: int = 1) -> End:
         found, world = machines(person), person.world.journal
         right = [each for each in workers(person) if runs(each) and each["spec"]["version"] == version]
         vms = [vm for vm in world.vms.values() if vm.bootstrap is not None]
-        sizes = {len(found), sum(map(runs, found)), len(world.objects[resources.INFRA_MACHINES]), len(vms)}
+        sizes = {len(found), sum(map(runs, found)), len(world.objects[facts.INFRA_MACHINES]), len(vms)}
         return sizes == {wanted + planes} and len(right) == wanted and not person.broken
 
     return end
@@ -188,7 +188,7 @@ def replaced(wanted: int) -> End:
 def nothing_left(person: Person) -> bool:
     """Neither objects nor VMs."""
     journal = person.world.journal
-    return all(person.empty(each) for each in resources.OBJECTS) and not journal.vms and not person.broken
+    return all(person.empty(each) for each in facts.OBJECTS) and not journal.vms and not person.broken
 
 
 def expect(person: Person, met: bool, what: str) -> None:

@@ -18,7 +18,7 @@ from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.wire.gvk import Key
 from simulation.acts import Part
 from simulation.clusterapi.provider import FINALIZER, FOO_PLANE
-from simulation.clusterapi.whole import acts, resources, setup
+from simulation.clusterapi.whole import acts, facts, setup
 from simulation.clusterapi.whole.acts import (
     cluster,
     expect,
@@ -262,7 +262,7 @@ async def delete_without_its_cluster(person: Person) -> None:
 
 async def leave_and_delete_cluster(person: Person) -> None:
     """A user deletes the deployment and keeps its sets and machines; they go with the Cluster."""
-    (deployment,) = person.world.journal.objects[resources.DEPLOYMENTS].values()
+    (deployment,) = person.world.journal.objects[facts.DEPLOYMENTS].values()
     person.deleted.add(uid_of(deployment))
     await person.remove(MACHINE_DEPLOYMENT, "md", propagation="Orphan")
     await person.wait(20.0)

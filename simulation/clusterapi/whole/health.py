@@ -16,7 +16,7 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.wire.gvk import Key
 from simulation.acts import Part
-from simulation.clusterapi.whole import acts, resources
+from simulation.clusterapi.whole import acts, facts
 from simulation.clusterapi.whole.acts import (
     choose_victim,
     cluster,
@@ -59,7 +59,7 @@ def check(**more: Any) -> Part:
 
 async def make_repair_template(person: Person) -> None:
     """What a request for a repair is made from."""
-    await person.make(resources.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
+    await person.make(facts.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
 
 
 def vm_of(person: Person, name: str) -> Vm:
@@ -169,7 +169,7 @@ async def be_unhealthy_without_an_owner(person: Person) -> None:
 async def ask_another_controller(person: Person) -> None:
     """Another controller is asked to repair the machine, and does; nothing is replaced."""
     await report_disk_pressure(person)
-    asked = person.world.journal.objects[resources.REPAIRS]
+    asked = person.world.journal.objects[facts.REPAIRS]
     await person.until(lambda: bool(asked), "a request for a repair", seconds=LONG)
     await person.wait(LONG)
     expect_kept(person)
@@ -178,7 +178,7 @@ async def ask_another_controller(person: Person) -> None:
 
 def repaired(person: Person) -> bool:
     """The victim was kept, and the request for its repair is withdrawn."""
-    return kept(2)(person) and person.empty(resources.REPAIRS)
+    return kept(2)(person) and person.empty(facts.REPAIRS)
 
 
 async def add_the_plane_late(person: Person) -> None:
@@ -230,7 +230,7 @@ STORIES = (
         ask_another_controller,
         repaired,
         before=cluster(
-            2, make_repair_template, check(remediationTemplate=acts.ref(resources.REPAIR_TEMPLATE, "fix"))
+            2, make_repair_template, check(remediationTemplate=acts.ref(facts.REPAIR_TEMPLATE, "fix"))
         ),
     ),
     _story("unowned-unhealthy", be_unhealthy_without_an_owner, running(3)),

@@ -28,7 +28,7 @@ from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.runtime.credentials.contents import read_secret
 from simulation.clusterapi.provider import FOO_PLANE
-from simulation.clusterapi.whole import acts, resources
+from simulation.clusterapi.whole import acts, facts
 from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
 from simulation.clusterapi.whole.facts import name_of
 from simulation.person import NAMESPACE_NAME, Person
@@ -50,7 +50,7 @@ async def lose_data(person: Person) -> None:
     """The data of a worker are deleted before its VM is asked for: they are made again, and it joins."""
     await person.make(KUBEADM_CONFIG, "w", spec={"joinConfiguration": {}})
     await person.make(MACHINE, "w", spec=acts.machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, "w"))
-    secrets, key = person.world.journal.objects[resources.SECRETS], f"{NAMESPACE_NAME}/w"
+    secrets, key = person.world.journal.objects[facts.SECRETS], f"{NAMESPACE_NAME}/w"
     await person.until(lambda: key in secrets, "data", seconds=acts.PATIENCE)
     await person.remove(SECRET, "w")
     await person.make(KUBEWRIGHT_MACHINE, "w", spec=VM)
@@ -145,7 +145,7 @@ async def bring_control_plane(person: Person) -> None:
 
 async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     """The kubeconfig of the cluster, as its control plane provider brings it."""
-    owned_by = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
+    owned_by = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
     owner = OwnerReference(
         api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )

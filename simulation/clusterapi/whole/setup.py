@@ -38,7 +38,7 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.wire.http import Request, Response
 from simulation.clusterapi import provider
-from simulation.clusterapi.whole import resources
+from simulation.clusterapi.whole import facts
 from simulation.journal import CONTROL, EVENTS, WORKLOAD, Written
 from simulation.loop import Process
 from simulation.network import READS, Host, Line
@@ -72,11 +72,11 @@ def install(world: World) -> None:
         infra.world({}, DRIVER, _ignore, VM_SETTINGS),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
-    foreign = partial(provider.definitions, resources.FOREIGN)
+    foreign = partial(provider.definitions, facts.FOREIGN)
     world.managers.extra_worlds.append(ApiWorld("foo", (), _no_controllers, definitions=foreign))
     world.managers.own_worlds = _worlds
     world.managers.connect = networks.connect
-    for each in (*resources.OBJECTS, *resources.GARBAGE_COLLECTED, resources.REPAIRS, EVENTS):
+    for each in (*facts.OBJECTS, *facts.GARBAGE_COLLECTED, facts.REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
     world.control.host.on_answered.append(partial(record_write, world, CONTROL))

@@ -111,7 +111,8 @@ class Store(Generic[T]):
         self._declared: dict[str, _Declared] = {}
         self._decoded: OrderedDict[Key, tuple[Header, T]] = OrderedDict()
         self._replaced: tuple[Header, T | None] | None = None
-        self._keeps = kind.shared or _frozen(kind)
+        self._frozen = _frozen(kind)
+        self._keeps = kind.shared or self._frozen
 
     def __len__(self) -> int:
         return len(self._headers)
@@ -123,14 +124,17 @@ class Store(Generic[T]):
         """What is known without decoding."""
         return self._headers.get(key)
 
-    def put(self, header: Header) -> None:
-        """Hold this object; what stood at its key before is replaced."""
+    def put(self, header: Header, obj: T | None = None) -> None:
+        """Hold this object; what stood at its key before is replaced. ``obj`` is what it says, where that was
+        read already."""
         old = self._headers.get(header.key)
         if old is not None:
             self.bytes -= len(old.data)
             self._replace(old)
         self._headers[header.key] = header
         self.bytes += len(header.data)
+        if obj is not None and self._frozen:  # the writer has a dict, too, and may change it
+            self._keep(header, obj)
         self._move(header.key, old, header)
 
     def remove(self, header: Header) -> None:
@@ -429,7 +433,7 @@ class Cache(Generic[T]):
             self._ended(header.uid, header.key)
         elif header.version > self.seen:
             if self._scope.covers(header):
-                self._enter(header)
+                self._enter(header, written.object if written.kind == self.store.kind else None)
             else:
                 self._left(header)
 
@@ -463,11 +467,12 @@ class Cache(Generic[T]):
 
     # ------------------------------------------------------------ both
 
-    def _enter(self, header: Header) -> None:
+    def _enter(self, header: Header, obj: T | None = None) -> None:
+        """An object, and what it says where that was read already."""
         if self._bars and header.version <= self._bars.get(header.uid, -1):
             return
         if self.store.kind.pruned:
-            header = self._pruned(header)
+            header = self._pruned(header, obj)
         current = self.store.header(header.key)
         if current is not None:
             if current.version >= header.version:
@@ -475,14 +480,15 @@ class Cache(Generic[T]):
             if current.uid != header.uid:
                 self._remove(current)
                 current = None
-        self.store.put(header)
+        self.store.put(header, obj)
         self._notify(header.key, current, header)
 
-    def _pruned(self, header: Header) -> Header:
+    def _pruned(self, header: Header, obj: T | None) -> Header:
         """With no more of the object than the type has; what cannot be read stays whole."""
         kind = self.store.kind
         try:
-            return msgspec.structs.replace(header, data=kind.encode(kind.decode(header.data)))
+            whole = kind.decode(header.data) if obj is None else obj
+            return msgspec.structs.replace(header, data=kind.encode(whole))
         except Undecodable:
             return header
 

@@ -12,13 +12,13 @@ Called by    every package above ``kube``. Continues in ``transport`` and ``info
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
 
-from kubewright.api.kinds import Kind
+from kubewright.api.kinds import Kind, Undecodable
 from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
@@ -45,6 +45,7 @@ class Written:
     ``body`` is the object as the server answered it: as it is now, or as it last was when the
     write removed it (see ``header.read_answer``). Many deletes answer only a ``Status``: then
     ``body`` is empty and ``uid`` says which object is gone; it too is empty when that is not known.
+    ``object`` is what ``body`` says, as ``kind`` reads it, where the client has read all of it already.
     """
 
     resource: Resource
@@ -52,6 +53,8 @@ class Written:
     body: bytes = b""
     uid: str = ""
     deleted: bool = False
+    kind: Kind[Any] | None = field(default=None, compare=False, repr=False)
+    object: Any = field(default=None, compare=False, repr=False)
 
 
 class Client:
@@ -162,15 +165,15 @@ class Client:
             "PATCH", _path(kind, key, subresource), msgspec.json.encode(body), content_type=content_type
         )
         contests = CONTESTS.get()
-        target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
-            contests.admit(target, body)
+            target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
+            admitted = contests.admit(target, body)
         try:
             response = await self.send(request, safe=patches.guarded(body))
         except Invalid as error:
             raise patches.conflict_of(error, body) or error from None
         if contests is not None:
-            contests.wrote(target, body)
+            contests.wrote(admitted)
         return self._written(kind, response.body, subresource)
 
     async def replace(self, kind: Kind[T], key: Key, obj: T, *, subresource: str = "") -> T:
@@ -306,9 +309,12 @@ class Client:
 
         The write is done, so of an answer that cannot be read what can be is taken.
         """
-        obj = kind.part(body)
+        try:
+            obj, whole = kind.decode(body), kind
+        except Undecodable:
+            obj, whole = kind.part(body), None
         if self._listeners and subresource in ("", "status"):
-            self._notify(Written(kind.resource, _key(obj), body))
+            self._notify(Written(kind.resource, _key(obj), body, kind=whole, object=obj))
         return obj
 
     def _notify_deleted(self, resource: Resource, key: Key, body: bytes, uid: str) -> None:

@@ -30,7 +30,7 @@ Called by    every ``act`` that patches; ``Client.patch``, for writes in the pas
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -184,6 +184,23 @@ class _Written:
     undone: int = 0
 
 
+class Admitted:
+    """A patch that may be sent, as ``Contests`` compares it with others: read once, for before and after.
+
+    ``place`` is which fields of which object it is about, ``said`` what it says of them, and ``fields`` both
+    for each field: all are hashes.
+    """
+
+    __slots__ = ("fields", "names", "place", "said", "target")
+
+    def __init__(self, target: Target, leaves: Mapping[str, bytes]) -> None:
+        of, self.target = hash(target), target
+        self.names = tuple(sorted(leaves))
+        values = tuple(hash(leaves[name]) for name in self.names)
+        self.place, self.said = hash((of, self.names)), hash(values)
+        self.fields = [(hash((of, name)), value) for name, value in zip(self.names, values, strict=True)]
+
+
 class Contests:
     """The patches of one controller. ``monotonic`` is its clock."""
 
@@ -195,56 +212,51 @@ class Contests:
         """What was written to a field last, by whichever patch."""
         self._told: set[int] = set()
 
-    def admit(self, target: Target, body: Any) -> None:
-        """Before a patch is sent.
+    def admit(self, target: Target, body: Any) -> Admitted | None:
+        """Before a patch is sent; what it answers is for ``wrote``.
 
         Raises:
             Contested: it is to be withheld.
         """
-        found = _leaves(body)
-        if found is None:
-            return
-        place, said = _identity(target, found)
-        known, now = self._written.get(place), self._monotonic()
-        if known is None or known.said != said or known.times < FREE or _is_over(known, now):
-            return
-        if not self._stands(target, found):
-            return
-        if (left := known.at + known.pause - now) <= 0:
-            return
-        contested = Contested(target, tuple(sorted(found)), left, known.times)
-        if place not in self._told:  # once for each pause
-            self._told.add(place)
+        leaves = _leaves(body)
+        if leaves is None:
+            return None
+        patch = Admitted(target, leaves)
+        known, now = self._written.get(patch.place), self._monotonic()
+        if known is None or known.said != patch.said or known.times < FREE or _is_over(known, now):
+            return patch
+        if not self._stands(patch) or (left := known.at + known.pause - now) <= 0:
+            return patch
+        contested = Contested(target, patch.names, left, known.times)
+        if patch.place not in self._told:  # once for each pause
+            self._told.add(patch.place)
             self.tell(contested)
         raise contested
 
-    def wrote(self, target: Target, body: Any) -> None:
-        """The server has acknowledged a patch."""
-        found = _leaves(body)
-        if found is None:
+    def wrote(self, patch: Admitted | None) -> None:
+        """The server has acknowledged a patch that was admitted."""
+        if patch is None:
             return
-        place, said = _identity(target, found)
-        known, now = self._written.pop(place, None), self._monotonic()
-        self._told.discard(place)
-        same = known is not None and known.said == said and self._stands(target, found)
-        last = known if known is not None and same else _Written(said, 0, now)
+        known, now = self._written.pop(patch.place, None), self._monotonic()
+        self._told.discard(patch.place)
+        same = known is not None and known.said == patch.said and self._stands(patch)
+        last = known if known is not None and same else _Written(patch.said, 0, now)
         times = 1 if _is_over(last, now) else last.times + 1
         pause = 0.0 if times < FREE else FIRST if times == FREE else min(2 * last.pause, LONGEST)
         undone = 1 if now - last.at > SLOW + last.pause else last.undone + 1
-        self._written[place] = replace(last, times=times, at=now, pause=pause, undone=undone)
+        self._written[patch.place] = _Written(last.said, times, now, pause, undone)
         if undone == UNDONE and times < FREE:
-            self.tell(Contested(target, tuple(sorted(found)), 0.0, undone))
-        self._keep(target, found)
+            self.tell(Contested(patch.target, patch.names, 0.0, undone))
+        self._keep(patch)
 
-    def _stands(self, target: Target, found: Mapping[str, bytes]) -> bool:
+    def _stands(self, patch: Admitted) -> bool:
         """Whether what a patch says is what was written last to each of its fields, as far as is known."""
-        return all(self._last.get(hash((target, each)), said) == said for each, said in _hashed(found))
+        return all(self._last.get(field, value) == value for field, value in patch.fields)
 
-    def _keep(self, target: Target, found: Mapping[str, bytes]) -> None:
-        for each, said in _hashed(found):
-            place = hash((target, each))
-            self._last[place] = said
-            self._last.move_to_end(place)
+    def _keep(self, patch: Admitted) -> None:
+        for field, value in patch.fields:
+            self._last[field] = value
+            self._last.move_to_end(field)
         while len(self._last) > KEPT_FIELDS:
             self._last.popitem(last=False)
         if len(self._written) > KEPT:
@@ -272,22 +284,13 @@ def _is_over(known: _Written, now: float) -> bool:
     return now - known.at > AT_REST + 2 * known.pause
 
 
-def _hashed(found: Mapping[str, bytes]) -> Iterator[tuple[str, int]]:
-    return ((name, hash(value)) for name, value in found.items())
-
-
-def _identity(target: Target, found: Mapping[str, bytes]) -> tuple[int, int]:
-    """Which fields of which object, and what is said of them."""
-    fields = tuple(sorted(found.items()))
-    return hash((target, tuple(name for name, _ in fields))), hash(fields)
-
-
 def _leaves(body: Any) -> dict[str, bytes] | None:
     """The fields that a patch writes, by their paths; None for what is no merge patch, or writes none."""
     if not isinstance(body, Mapping):
         return None
-    found = {path: msgspec.json.encode(_undated(value), order="sorted") for path, value in _walk(body, "")}
-    return found or None
+    return {
+        path: msgspec.json.encode(_undated(value), order="sorted") for path, value in _walk(body, "")
+    } or None
 
 
 def _walk(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Protocol, assert_never
 
 import structlog
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
@@ -277,13 +278,15 @@ class Controller:
 
     async def _work(self) -> None:
         taken = 0
+        bind_contextvars(controller=self.name)
         while (turn := await self._queue.get()) is not None:
             try:
                 if self._admitted(turn.key):
-                    with structlog.contextvars.bound_contextvars(
-                        controller=self.name, key=str(turn.key), why=turn.why
-                    ):
+                    tokens = bind_contextvars(key=str(turn.key), why=turn.why)
+                    try:
                         await self._pass(turn)
+                    finally:
+                        reset_contextvars(**tokens)
                 else:
                     self._queue.forget(turn.key)
                     self.passes.drop(turn.key)

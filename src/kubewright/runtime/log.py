@@ -49,6 +49,7 @@ def configure(clock: Clock, *, level: str = "info", stream: TextIO | None = None
     if threshold is None:
         raise ValueError(f"{level!r} is no log level; use debug, info, warning or error")
     stream = stream or sys.stderr
+    written = structlog.WriteLogger(stream)  # else each call makes its own, also below the level
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -62,7 +63,7 @@ def configure(clock: Clock, *, level: str = "info", stream: TextIO | None = None
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=lambda *_names: written,
         cache_logger_on_first_use=False,
     )
 

@@ -44,6 +44,7 @@ async def manager_process(folder: Path) -> asyncio.subprocess.Process:
     """The controllers of machines in a process of their own, with ``--driver grpc``."""
     words = ["run", "--kubeconfig", f"{folder}/kubeconfig", "--driver", "grpc", "--log-level", "warning"]
     chosen = ["--driver-option", f"dataDir={folder}/manager"]
+    chosen += ["--machine-safety-orphan-vms-period", "2s"]
     controllers = ["--controllers", "machine,machineclass,secret,orphanvms"]
     paces = {"lease-duration": "4s", "renew-deadline": "3s", "retry-period": "1s"}
     lease = [f"--leader-elect-{name}={value}" for name, value in paces.items()]

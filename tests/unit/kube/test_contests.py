@@ -34,10 +34,10 @@ class Pen:
 
     def write(self, body: Any = LABEL, target: Target = TARGET) -> bool:
         try:
-            self.contests.admit(target, body)
+            admitted = self.contests.admit(target, body)
         except Contested:
             return False
-        self.contests.wrote(target, body)
+        self.contests.wrote(admitted)
         return True
 
     def written(self, seconds: float, *, every: float = 0.01) -> int:
