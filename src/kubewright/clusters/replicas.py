@@ -20,9 +20,8 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
 from kubewright.clusters.machinedeployment.policy import MachineDeployments
-from kubewright.clusters.machineset.look import Looker
 from kubewright.clusters.machineset.member import read
-from kubewright.clusters.machineset.policy import MachineSets
+from kubewright.clusters.machineset.policy import Looker, MachineSets
 from kubewright.kube.informer import Change, Informer
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex

@@ -25,12 +25,12 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.crd import crd
 from kubewright.api.kinds import Kind
 from kubewright.clusters import metrics, replicas
-from kubewright.clusters.cluster import reconciler as cluster
-from kubewright.clusters.cluster.verification import Verifier
-from kubewright.clusters.external.contract import Contracts
-from kubewright.clusters.healthcheck import reconciler as healthcheck
-from kubewright.clusters.machine import reconciler as machine
-from kubewright.clusters.machine.removals import WorkloadRemovals
+from kubewright.clusters.cluster import wiring as cluster
+from kubewright.clusters.cluster.look import Verifier
+from kubewright.clusters.external.fields import Contracts
+from kubewright.clusters.healthcheck import wiring as healthcheck
+from kubewright.clusters.machine import wiring as machine
+from kubewright.clusters.machine.act import WorkloadRemovals
 from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.runtime.metrics import register_families

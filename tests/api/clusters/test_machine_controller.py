@@ -19,7 +19,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.clusters import world as clusters
-from kubewright.clusters.machine.calls import CALL_SECONDS
+from kubewright.clusters.machine.look import CALL_SECONDS
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers

@@ -20,7 +20,6 @@ from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.clusters.cluster import deletion
-from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,
     INFRASTRUCTURE,
@@ -30,6 +29,7 @@ from kubewright.clusters.cluster.seen import (
     SetEndpoint,
     Step,
     WriteKubeconfig,
+    endpoint_of,
 )
 from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim

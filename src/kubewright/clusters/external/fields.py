@@ -11,8 +11,11 @@ Called by    ``object``, and the decisions of ``cluster`` and ``machine``.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kubewright.api.cluster.names import CONTRACT
+from kubewright.api.cluster.names import CONTRACT, CONTRACT_LABEL_PREFIX
 from kubewright.api.meta import Json
+from kubewright.runtime.references.reference import Version
+from kubewright.wire import plurals
+from kubewright.wire.versions import preferred
 
 
 class Field(NamedTuple):
@@ -98,3 +101,29 @@ def structs(obj: Mapping[str, Json] | None, field: Field, contract: str) -> tupl
     """The structs of a list; what is none is left out."""
     found = value(obj, field, contract)
     return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+NEXT_CONTRACT = "v1beta2"
+CONTRACTS = (CONTRACT, NEXT_CONTRACT)
+"""The contracts that the core can read, its own first."""
+
+SEPARATOR = "_"
+
+
+class Contracts:
+    """The ``runtime.references.reference.VersionPolicy`` of Cluster API."""
+
+    def crd_name(self, group: str, kind: str) -> str:
+        """The name that Cluster API gives the CRD of a kind."""
+        return plurals.crd_name(group, kind)
+
+    def choose(self, labels: Mapping[str, str]) -> Version | str:
+        """The version to use of a CRD with these labels, or why there is none, as a clause."""
+        for contract in CONTRACTS:
+            named = labels.get(f"{CONTRACT_LABEL_PREFIX}{contract}", "")
+            if (version := preferred(named.split(SEPARATOR))) is not None:
+                return Version(version, contract)
+        label = f"{CONTRACT_LABEL_PREFIX}{CONTRACT}"
+        if label in labels:
+            return f"names no version in its label {label}: {labels[label]!r}"
+        return f"has no versions matching contract {CONTRACT}: it lacks the label {label}"

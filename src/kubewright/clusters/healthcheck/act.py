@@ -18,7 +18,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters import owned
-from kubewright.clusters.external.cloning import cloned
+from kubewright.clusters.external.object import cloned
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,

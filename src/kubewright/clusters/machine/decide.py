@@ -18,7 +18,7 @@ from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Awaited, Plan, in_order
 from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
-from kubewright.clusters.machine import deletion, node, wanted
+from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
     INFRASTRUCTURE,
@@ -77,7 +77,7 @@ def _sync_node(seen: Seen) -> Plan[Step] | None:
     found = seen.workload.node
     if found is None or found.metadata.deleting or not seen.machine.spec.provider_id:
         return None
-    patch = node.sync(seen, found)
+    patch = wanted.sync(seen, found)
     return Plan((PatchNode(found, patch),), because=f"Node {found.name} differs") if patch else None
 
 

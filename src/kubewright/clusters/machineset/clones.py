@@ -28,15 +28,9 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
-from kubewright.clusters.external.cloning import clone_kind, cloned, plural_of
-from kubewright.clusters.external.object import External, mapping
+from kubewright.clusters.external.object import External, clone_kind, cloned, mapping, plural_of
 from kubewright.clusters.machineset.around import Around
-from kubewright.clusters.machineset.propagation import (
-    marker,
-    metadata_of,
-    wanted_annotations,
-    wanted_labels,
-)
+from kubewright.clusters.machineset.member import marker, metadata_of, wanted_annotations, wanted_labels
 from kubewright.kube.client import Client
 from kubewright.replicas.member import number_of
 from kubewright.replicas.objects import reference

@@ -9,40 +9,178 @@ Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight ch
 Called by    ``clusters.replicas``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from kubewright.api import faults
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_set
-from kubewright.api.cluster.reasons import MACHINE_SET_COMPONENT
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    WARNING,
+    Source,
+    aggregate,
+    false_condition,
+    summary,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.defaults import default_deployment, default_set
+from kubewright.api.cluster.reasons import MACHINE_SET_COMPONENT, ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
+    Cluster,
+    Condition,
     Machine,
+    MachineDeployment,
     MachineSet,
     MachineSetStatus,
 )
 from kubewright.api.cluster.validate import validate_set
-from kubewright.api.faults import summary
-from kubewright.api.meta import LabelSelector
+from kubewright.api.conditions import condition_of
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan, in_seconds
 from kubewright.clusters import owned, paces
-from kubewright.clusters.machineset import clones, propagation
+from kubewright.clusters.external.object import look_up
+from kubewright.clusters.machineset import clones
 from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.clones import parts
-from kubewright.clusters.machineset.look import Looker
-from kubewright.clusters.machineset.member import MachineMember, ranking
-from kubewright.clusters.machineset.propagation import MachineSetSeen
-from kubewright.clusters.machineset.status import set_status
+from kubewright.clusters.machineset.member import (
+    MachineMember,
+    MachineSetSeen,
+    propagated_patch,
+    ranking,
+    stale,
+)
+from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
-from kubewright.replicas.objects import key_of
-from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetPolicy, Words
+from kubewright.kube.informer import Informer
+from kubewright.replicas.objects import INVALID, key_of, read_selector
+from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetPolicy, Words, counted
 from kubewright.replicas.set.seen import PatchObject, Step, Wait
 from kubewright.rollout.model import Rank
+from kubewright.runtime.references.registry import ControllerLookup
+from kubewright.wire import selectors
 from kubewright.wire.gvk import Key
+
+READY_OF = (ConditionType.MACHINES_CREATED, ConditionType.RESIZED, ConditionType.MACHINES_READY)
+
+
+def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatus:
+    """The status to write; ``failure``: what kept this pass from creating or deleting machines."""
+    before = seen.set.status
+    counts = counted(seen, seen.members)
+    found = with_conditions(
+        before.conditions, _conditions(seen, failure, counts["ready_replicas"]), seen.wall
+    )
+    ready = summary(found, READY_OF)
+    failed = failure is not None or bool(seen.problem)
+    return structs.replace(
+        before,
+        **counts,
+        selector=_selector(seen),
+        observed_generation=before.observed_generation if failed else seen.set.metadata.generation,
+        conditions=found if ready is None else with_conditions(found, (ready,), seen.wall),
+    )
+
+
+def _selector(seen: MachineSetSeen) -> str:
+    if seen.problem:
+        return seen.set.status.selector
+    return str(selectors.from_object(to_builtins(seen.set.spec.selector)))
+
+
+def _conditions(seen: MachineSetSeen, failure: Failure | None, ready: int) -> Iterator[Condition]:
+    yield _created(seen, failure)
+    resized = _resized(seen, ready)
+    if resized is not None:
+        yield resized
+    sources = (Source("Machine", member.name, member.summary) for member in seen.members)
+    machines = aggregate(ConditionType.MACHINES_READY, sources)
+    if machines is not None:
+        yield structs.replace(machines, message=machines.message[:MESSAGE_CHARS])
+
+
+def _created(seen: MachineSetSeen, failure: Failure | None) -> Condition:
+    """Whether machines can be made: what is wrong, or what is waited for while some are missing."""
+    condition_type = ConditionType.MACHINES_CREATED
+    if seen.problem:
+        return false_condition(condition_type, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
+    around: Around = seen.around
+    found = obstacle(seen.set, around) if seen.missing > 0 or _waits(seen) else None
+    if found is not None and found.reason:
+        return false_condition(condition_type, found.reason, ERROR, found.message[:MESSAGE_CHARS])
+    if failure is not None:
+        return false_condition(
+            condition_type, Reason.MACHINE_CREATION_FAILED, ERROR, failure.message[:MESSAGE_CHARS]
+        )
+    return true_condition(condition_type)
+
+
+def _waits(seen: MachineSetSeen) -> bool:
+    """Whether machines wait to be replaced."""
+    return any(member.alive and member.remediate for member in seen.members)
+
+
+def _resized(seen: MachineSetSeen, ready: int) -> Condition | None:
+    """Whether there are as many machines as wanted; it becomes True when all of them are ready, and stays as
+    it is until then."""
+    wanted, has = seen.set.spec.replicas, len(seen.members)
+    condition_type = ConditionType.RESIZED
+    if has < wanted:
+        message = f"Scaling up MachineSet to {wanted} replicas (actual {has})"
+        return false_condition(condition_type, Reason.SCALING_UP, WARNING, message)
+    if has > wanted:
+        message = f"Scaling down MachineSet to {wanted} replicas (actual {has})"
+        return false_condition(condition_type, Reason.SCALING_DOWN, WARNING, message)
+    if ready == wanted:
+        return true_condition(condition_type)
+    if condition_of(seen.set.status.conditions, condition_type) is not None:
+        return None
+    message = f"Scaling up MachineSet to {wanted} replicas (ready {ready})"
+    return false_condition(condition_type, Reason.SCALING_UP, WARNING, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Looker:
+    """Looks at what is around sets."""
+
+    clusters: Informer[Cluster]
+    deployments: Informer[MachineDeployment]
+    references: ControllerLookup
+
+    def cluster(self, machine_set: MachineSet) -> Cluster | None:
+        """The set's cluster, if it exists."""
+        return self.clusters.get(cluster_of(machine_set))
+
+    def look(self, machine_set: MachineSet) -> Around:
+        """What is there now."""
+        key, spec = key_of(machine_set), machine_set.spec.template.spec
+        cluster, config = self.cluster(machine_set), spec.bootstrap.config_ref
+        control_plane = cluster.spec.control_plane_ref if cluster is not None else None
+        return Around(
+            cluster,
+            look_up(self.references, key, control_plane) if control_plane is not None else None,
+            look_up(self.references, key, config) if config is not None else None,
+            look_up(self.references, key, spec.infrastructure_ref),
+            self._deployed(machine_set.metadata),
+        )
+
+    def _deployed(self, meta: ObjectMeta) -> bool:
+        name = meta.labels.get(names.DEPLOYMENT_NAME_LABEL, "")
+        found = self.deployments.get(Key(meta.namespace, name)) if name else None
+        if found is None or found.metadata.deleting:
+            return False
+        return read_selector(default_deployment(found).spec.selector)[0].matches(meta.labels)
+
+    def forget(self, machine_set: Key) -> None:
+        """There is no such set any more."""
+        self.references.forget(machine_set)
 
 
 def set_cluster_owner(seen: MachineSetSeen) -> Plan[Step]:
@@ -112,7 +250,7 @@ class MachineSets(SetPolicy[MachineSet, MachineMember, Machine]):
 
     def validate(self, found: MachineSet) -> str:
         """What validation says."""
-        return summary(validate_set(found))
+        return faults.summary(validate_set(found))
 
     def idle(self, found: MachineSet) -> str:
         """The set, or its cluster, is paused."""
@@ -172,12 +310,12 @@ class MachineSets(SetPolicy[MachineSet, MachineMember, Machine]):
         return set_status(seen, failure)
 
     def stale(self, seen: MachineSetSeen) -> list[MachineMember]:
-        """As ``propagation.stale``."""
-        return propagation.stale(seen)
+        """As ``member.stale``."""
+        return stale(seen)
 
     def propagation(self, found: MachineSet, member: Machine) -> dict[str, Any]:
-        """As ``propagation.patch``."""
-        return propagation.patch(found, member)
+        """As ``member.propagated_patch``."""
+        return propagated_patch(found, member)
 
     async def before_propagation(self, client: Client, found: MachineSet, member: Machine) -> None:
         """The same labels and annotations for the clones."""
