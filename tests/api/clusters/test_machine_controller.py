@@ -20,7 +20,7 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.clusters import world as clusters
 from kubewright.clusters.machine.look import CALL_SECONDS
-from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.clusters.sessions import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess

@@ -23,7 +23,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters import owned
 from kubewright.clusters.external.object import External
-from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated
+from kubewright.clusters.machinedeployment import identity, name_and_hash, outdated
 from kubewright.clusters.machineset.around import Around, failed_checks, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.member import (
     MachineMember,

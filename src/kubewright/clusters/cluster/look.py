@@ -8,7 +8,14 @@ Theory.      Nearly all of it is in caches. Of Secrets, those have only the meta
              parts of a Cluster are deleted that others need: whether there are machines, or what makes them,
              that the caches do not show yet (after a start their first lists may be older than the deletion),
              and whether a kind that seems not to be installed is served under an unusual name.
-Called by    ``reconciler``.
+Verified.    A user may put another pair into ``<cluster>-ca`` at any time, and the API server knows nothing
+             of it before its own files are changed. A kubeconfig of the new pair would lock out everyone
+             until then. So the API server is asked, with a certificate that the new authority has signed: it
+             must show one that this authority trusts, and know who has signed ours.
+Invariants.  It is asked beside the workers, of ``AT_ONCE`` clusters at one time, of one again after
+             ``PERIOD``, and for ``SECONDS`` at most. A certificate that is shown is good for ``LIFETIME``.
+             ``run`` owns every task. No answer contains a part of a key.
+Called by    ``wiring``.
 """
 
 import asyncio
@@ -45,7 +52,7 @@ from kubewright.clusters.indexes import (
     index_control_plane_nodes,
 )
 from kubewright.clusters.owned import cluster_of
-from kubewright.clusters.sessions.workload import Connect, by_sockets
+from kubewright.clusters.sessions import Connect, by_sockets
 from kubewright.kube.access import Access
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, Untrusted

@@ -1,6 +1,10 @@
 """What a pass over one Cluster sees, and the steps that it may take. Pure values.
 
-Invariants.  A step names the uid of what was seen, and the version where a list is replaced as a whole.
+Provided.    What only a Cluster reads from its infrastructure and control plane: endpoint and failure
+             domains.
+Invariants.  A step names the uid of what was seen, and the version where a list is replaced as a whole. A
+             value of a wrong type counts as absent: a provider wrote it, and a condition of the Cluster says
+             what is waited for.
 Called by    ``look`` makes ``Seen``; ``decide``, ``deletion`` and ``status`` read it; ``act`` performs steps.
 """
 

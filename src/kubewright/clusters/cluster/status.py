@@ -4,10 +4,13 @@ Theory.      A status is copied from the providers' objects and counted from mac
              move to another server, a restored backup) comes out the same again. Two things are kept: that
              the control plane was initialized once, and what came from an object that cannot be read at
              present. A failure goes when the provider reports it no more.
+Conditions.  Each condition about an object of a provider mirrors the object's Ready; where that cannot be
+             read, it says what is waited for. Ready sums up control plane and infrastructure. While the
+             Cluster is being deleted, Deleting says what its stage waits for.
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here reads
-             it (S0-47). What is not ready says what is waited for.
-Source       capi.md §4.4, §6.1, §6.2, §6.4; appendix F (failures); seeds S2-04, S2-12 to S2-17.
-Called by    ``reconciler``. ``conditions`` has the conditions.
+             it. What is not ready says what is waited for. ControlPlaneInitialized never goes back. The
+             error of a step is in the message.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +32,7 @@ from kubewright.api.cluster.v1beta1 import ClusterStatus, Condition, FailureDoma
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Event
-from kubewright.clusters.cluster import deletion
+from kubewright.clusters.cluster import decide
 from kubewright.clusters.cluster.decide import kubeconfig_differs, kubeconfig_problem
 from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen, failure_domains_of, readable
 from kubewright.clusters.external import fields
@@ -92,7 +95,7 @@ def _objects(seen: Seen) -> Iterator[tuple[ObjectCondition, External | None]]:
 
 
 def _deleting(seen: Seen) -> Condition:
-    now = deletion.stage(seen)
+    now = decide.stage(seen)
     wrong = "; ".join(seen.failed.values())
     message = f"{now.waits_for}; {wrong}" if wrong else now.waits_for
     return Condition(type=ConditionType.DELETING, status=TRUE, reason=now.reason, message=message)
@@ -194,7 +197,7 @@ def _failure_domains(seen: Seen) -> Mapping[str, FailureDomain]:
 
 
 def _phase(seen: Seen, status: ClusterStatus) -> ClusterPhase:
-    """The table of capi.md §6.2, the last row first."""
+    """The first row that fits, of a table that is read from its end."""
     if seen.cluster.metadata.deleting:
         return ClusterPhase.DELETING
     if status.failure_reason or status.failure_message:

@@ -1,4 +1,13 @@
-"""X"""
+"""One Cluster, one pass: look, decide, act, report. And what wakes a Cluster.
+
+Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does in
+             what the contract names (``external.object``), when the first machine of its control plane
+             becomes a Node, when a Secret of its own changes, and, while it is being deleted, when one of
+             its children comes, becomes its own or is gone. The status is of a second look, after the steps:
+             the caches show our own writes.
+Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
+Called by    ``runtime.controller``; put together by ``clusters.world``.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace

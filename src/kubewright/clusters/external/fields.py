@@ -3,8 +3,11 @@
 Theory.      Core and providers agree on paths and types, not on code. The path of a field depends on the
              contract that the object's version follows. Providers are other people's programs, so a field of
              another type counts as absent.
+Contracts.   A provider labels its CRDs with the versions that follow a contract: ``cluster.x-k8s.io/v1beta1:
+             v1alpha4_v1beta1``. Of those the preferred one is used, whatever version the reference names,
+             and the reference is not rewritten: users keep it under version control. The core's own contract
+             goes first. A provider that follows only the next one is read by that one's fields.
 Invariants.  Pure; nothing here raises. Objects are decoded JSON: dicts and lists.
-Source       capi.md §3.2, in whole, for clusters, machines, bootstrap configurations and control planes.
 Called by    ``object``, and the decisions of ``cluster`` and ``machine``.
 """
 
@@ -38,7 +41,7 @@ FAILURE_REASON = Field("status.failureReason", "")
 FAILURE_MESSAGE = Field("status.failureMessage", "")
 ERROR_REASON = Field("status.errorReason", "")
 ERROR_MESSAGE = Field("status.errorMessage", "")
-"""What v1alpha2 called the failure (S0-29)."""
+"""What v1alpha2 called the failure."""
 
 # Infrastructure of a cluster
 CLUSTER_READY = Field("status.ready", "status.initialization.provisioned")
@@ -59,7 +62,7 @@ INTERRUPTIBLE = same("status.interruptible")
 BOOTSTRAP_READY = Field("status.ready", "status.initialization.dataSecretCreated")
 DATA_SECRET_NAME = same("status.dataSecretName")
 BOOTSTRAP_DATA = Field("status.bootstrapData", "")
-"""The data itself, as providers of v1alpha2 wrote it (S0-34)."""
+"""The data itself, as providers of v1alpha2 wrote it."""
 
 # Control plane
 CONTROL_PLANE_READY = Field("status.ready", "status.initialization.controlPlaneInitialized")

@@ -7,10 +7,16 @@ Theory.      A Cluster or a Machine refers to objects of kinds that this program
              A failure that the provider reports is read anew each time, so it ends when the provider ends it.
              Nothing that is being deleted waits for an object that cannot be: one under a reference that is
              no reference, or of a kind that the server does not serve (``uncertain``, ``if_served``).
+Cloning.     A template has the whole object under ``spec.template``; the clone gets a name, an owner, and
+             labels and annotations besides the template's own. An annotation says which template it was.
+Changes.     A provider writes its object several times before it is done: finalizers and annotations of its
+             own, a spec that it completes, a providerID that counts only once the object is ready. The core
+             reads none of these, so a Machine or a Cluster is not reconciled for them.
 Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
              group, kind and name: after a move to another server they have other uids. What is paused is not
-             written. References never leave the namespace of their owner.
-Source       capi.md §3.2, §3.3, §5.3, appendix F (failures are recoverable); S0-33, S0-45, S2-08, S2-10.
+             written. References never leave the namespace of their owner. What ``object`` and ``provided``
+             read is compared, and the whole status. An object that is claimed, labelled, paused or deleted
+             is another one.
 Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what reads for them.
 """
 

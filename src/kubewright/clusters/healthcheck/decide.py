@@ -4,11 +4,17 @@ Theory.      A health check replaces nothing itself. It tells the owner of an un
              condition of the machine; or it creates an external remediation request from a template, for
              another controller. It does neither while too many machines are unhealthy: then the fault is
              more likely elsewhere. Nor while too few are, where a range says how many it takes.
-Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that
-             has begun is its owner's business. What is paused is not written. A machine that is healthy
-             again before its owner has begun is left alone.
-Source       capi.md §8, steps 4 and 5, with both loops mended.
-Called by    ``reconciler``; ``status`` uses ``allowance``.
+Verdicts.    The tests are asked in order, and the first that gives a verdict decides. A user's annotation
+             and a failure that a provider reports make a machine unhealthy at once; a Node that does not
+             appear, or has an unhealthy condition, when its time-out is over. While no machine can join the
+             cluster, none is unhealthy because of that.
+Status.      The status of a MachineHealthCheck, from what was seen and how the pass went.
+Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that has
+             begun is its owner's business. What is paused is not written. A machine that is healthy again
+             before its owner has begun is left alone. Without a session with its cluster no machine becomes
+             unhealthy because of its Node. An unchanged world gives an equal status, so nothing is written.
+             A failure is in a condition while it lasts.
+Called by    ``wiring``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,10 +3,14 @@
 Theory.      Steps run in order. One that changes the Machine itself ends the pass when it fails, since the
              others rest on it; what any other could not do is kept, shown by the status, and raised at the
              end. That an object changed or went meanwhile is not shown: the cache will bring it.
-Invariants.  A write onto what was read names its version or uid, a deletion its uid. A workload cluster holds
-             a worker for ``calls.CALL_SECONDS`` at most; evictions, which may take longer, are sent beside
-             the workers. Bootstrap data is in no message.
-Called by    ``reconciler``.
+Evictions.   An eviction may take as long as webhooks and budgets of the workload cluster let it, far longer
+             than a pass may call a cluster (``look.CALL_SECONDS``). So a pass only lists pods, and
+             ``nodes.drain.removals`` sends the requests beside the workers, for each cluster with a bound of
+             its own. They are cancelled when the session with the cluster is lost: its Machines are looked at
+             when it is connected again.
+Invariants.  A write onto what was read names its version or uid, a deletion its uid. Bootstrap data is in no
+             message.
+Called by    ``wiring``; ``WorkloadRemovals`` are made by ``clusters.world``, which runs them.
 """
 
 import asyncio
@@ -24,6 +28,7 @@ from kubewright.api.meta import without_finalizer
 from kubewright.base.delays import UNHEARD
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.base.plan import Plan
+from kubewright.clusters.indexes import CLUSTER_NODE
 from kubewright.clusters.machine.look import ClusterBusy, Looker, WorkloadCalls
 from kubewright.clusters.machine.seen import (
     ITSELF,
@@ -39,7 +44,6 @@ from kubewright.clusters.machine.seen import (
     UpdateMachine,
 )
 from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
-from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid

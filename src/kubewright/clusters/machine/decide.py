@@ -6,8 +6,7 @@ Theory.      Providers make bootstrap data and VM; the Machine becomes the contr
              for.
 Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
              first: it gets our finalizer before anything is claimed.
-Source       capi.md §5.2 to §5.5; S0-31 to S0-36.
-Called by    ``reconciler``. Continues in ``deletion``.
+Called by    ``wiring``. Continues in ``deletion``.
 """
 
 from collections.abc import Iterator

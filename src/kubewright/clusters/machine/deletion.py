@@ -6,12 +6,16 @@ Theory.      The stages are: pre-drain hooks, drain, volumes, pre-terminate hook
              or cannot be drained: ``SKIPS`` has the rules. While the workload cluster cannot be reached these
              stages wait, for as long as the time-outs of the Machine say; they are skipped when the Cluster
              is gone or is being deleted.
+Drain rules. A rule selects machines, by their labels and their Cluster's, and pods, by their labels and
+             their Namespace's. Of several rules for one pod the first by name counts; without one a pod is
+             evicted, in order 0. What is waited for has the order 0, too.
 Invariants.  The infrastructure is deleted only after the stages before it are over or skipped, and nothing
              that another object controls is deleted. The Node goes after the infrastructure. The finalizer
              goes last. Times count from conditions that were written when a stage ended
-             (``PreDrainDeleteHookSucceeded``, ``DrainingSucceeded``), so they outlive this process.
-Source       capi.md §5.7 with the newer drain (appendix F); S0-25 to S0-28.
-Called by    ``decide``; ``conditions`` reads ``stage``.
+             (``PreDrainDeleteHookSucceeded``, ``DrainingSucceeded``), so they outlive this process. A rule
+             whose selectors cannot be read stops the drain: a pod that it protects must not be evicted
+             because of a typing error. A Namespace that is not known has no labels.
+Called by    ``decide``; ``status`` reads ``stage``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,6 +38,7 @@ from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
+from kubewright.clusters.indexes import ClusterNode
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
     INFRASTRUCTURE,
@@ -48,7 +53,6 @@ from kubewright.clusters.machine.seen import (
     parse_timeout,
 )
 from kubewright.clusters.machine.wanted import silent
-from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.drain.policy import DrainPolicy, comes_back
 from kubewright.wire import selectors

@@ -4,9 +4,14 @@ Theory.      All of it is in caches, of the management cluster and of the machin
              the pods of a Node that is being drained, its volume attachments, and drain rules. Caches of the
              first two would cost more memory than everything else, in each of thousands of clusters; and the
              kind of the last may not be installed. They are listed only in the stage that needs them.
+Calls.       A server that accepts connections and does not answer would occupy each worker that calls it
+             until the call's deadline, and soon all workers. So a call ends after ``CALL_SECONDS``; a cluster
+             gets ``CALLS_PER_CLUSTER`` calls at a time; and while one of them takes longer than
+             ``SLOW_SECONDS``, no other pass calls that cluster. Evictions are not among them (``act``).
 Invariants.  A Node is cordoned before its pods are listed. What a process remembers of a Machine (its drain,
-             when things began) costs requests or time when it is lost, never safety.
-Called by    ``reconciler``.
+             when things began) costs requests or time when it is lost, never safety. ``ClusterBusy`` says
+             that nothing was sent; its retry class says when to try again.
+Called by    ``wiring``; ``act`` for its calls.
 """
 
 import asyncio
@@ -39,6 +44,9 @@ from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE,
+    BY_PROVIDER_ID,
+    CLUSTER_NODE,
+    ClusterNode,
     index_active_control_planes,
     index_by_cluster,
 )
@@ -46,7 +54,6 @@ from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.deletion import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
 from kubewright.clusters.owned import cluster_of
-from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.informer import Informers

@@ -3,10 +3,16 @@
 Theory.      A status is copied from providers' objects and the Node, so one that was lost (a move to another
              server, a restored backup) comes out the same again. What came from an object that cannot be read
              at present is kept. A failure goes when the provider reports it no more.
+Conditions.  The conditions about bootstrap and infrastructure mirror these objects (``external.mirroring``);
+             the Node's condition follows from the Node. Ready sums up; it does not count the Node, as in
+             v1beta1. While the Machine is being deleted, each stage that is over has a condition that is
+             True, the one that is not over has one that is False and says what is waited for, and Deleting
+             says the same in one place.
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here or
-             elsewhere decides on it (S0-47). ``lastUpdated`` moves with the phase only.
-Source       capi.md §5.4, §5.6; S0-12, S0-13, S0-17 to S0-30.
-Called by    ``reconciler``. ``conditions`` has the conditions.
+             elsewhere decides on it. ``lastUpdated`` moves with the phase only. The error of a step is in a
+             message. While an object or a Node cannot be read for a moment, its condition stays as it is; so
+             do conditions that others write (health checks, owners).
+Called by    ``wiring``.
 """
 
 from collections.abc import Callable, Iterator
@@ -260,7 +266,7 @@ def phase_of(machine: Machine, status: MachineStatus, *, may_run: bool = True) -
 
 
 def _node_is_ready(seen: Seen) -> bool:
-    """Whether the Node is Ready, as the seed has it (S0-23); as it was, while the Node cannot be seen."""
+    """Whether the Node is Ready, as the seed has it; as it was, while the Node cannot be seen."""
     node = seen.workload.node
     if node is None:
         return seen.machine.status.phase == MachinePhase.RUNNING

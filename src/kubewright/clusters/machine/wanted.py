@@ -5,13 +5,19 @@ Theory.      All that is to be changed in metadata and spec goes into one patch.
              of the Secret with the bootstrap data, the providerID and the failure domain. A Machine that no
              other object controls, or is about to adopt, is owned by its Cluster.
              Bootstrap data in the Machine itself is moved into a Secret before anything else, so
-             that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
-             nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
+             that no plaintext stays. Empty data, or an empty name of a Secret, says that there is
+             nothing to boot with: it becomes a Secret with an empty value, since no provider but ours
              knows an empty name.
+The Node.    A machine's Node is the one with its providerID. It gets annotations that point back to the
+             machine, and those labels of the machine that belong on Nodes; the keys of these stand in an
+             annotation, so that a label which goes from the machine goes from the Node. The taint with which
+             a worker joins goes once the labels are there: before, pods could be scheduled that the labels
+             would have kept away.
 Invariants.  A providerID is not changed once the machine is a Node: the Node is found by it. A Secret of the
-             user's own is never replaced. Nothing is removed but the plaintext.
-Source       capi.md §5.2 (rows 5 to 8), §5.4; S0-15, S0-19, S0-22, S0-34, S0-35, S0-40, S0-41.
-Called by    ``decide``, ``conditions``.
+             user's own is never replaced. Nothing is removed but the plaintext. Labels of others are never
+             touched. The patch of a Node that was patched so is empty. A definite complaint of a Node weighs
+             more than what is not known; only where nothing at all is known is the Node's health Unknown.
+Called by    ``decide``, ``deletion``, ``status``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,9 +42,9 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.object import External
+from kubewright.clusters.indexes import ClusterNode
 from kubewright.clusters.machine.seen import Seen, StoreData
 from kubewright.clusters.owned import cluster_reference
-from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 from kubewright.wire.gvk import split_api_version
@@ -54,7 +60,7 @@ def machine_patch(seen: Seen) -> dict[str, Any]:
 
 def data_to_store(seen: Seen) -> StoreData | None:
     """The data to move into a Secret: the Machine's own; none at all, where the name of the Secret is empty;
-    or what its provider wrote in place of a name, as those of v1alpha2 did (S0-34). None: nothing to move."""
+    or what its provider wrote in place of a name, as those of v1alpha2 did. None: nothing to move."""
     bootstrap = seen.machine.spec.bootstrap
     if bootstrap.data_secret_name:
         return None

@@ -3,7 +3,11 @@
 Theory.      A set makes machines only where they can come up: its cluster exists and stays, its templates
              are there, and the control plane lets machines join. The first of these that is missing
              is the obstacle.
-Source       capi.md §7.2-7.4, §7.8; W12 (no growth in a cluster that is being deleted).
+Preflight.   A machine that joins while the control plane is being made or upgraded, or whose version is too
+             far from the control plane's, would have to be replaced at once. So the set waits; the condition
+             says for what. A check can be switched off by an annotation.
+Invariants.  Without an object of a control plane that has a version, nothing is checked. What cannot be read
+             fails.
 Called by    ``policy`` and ``status``. ``look`` reads it.
 """
 

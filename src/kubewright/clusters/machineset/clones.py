@@ -7,7 +7,6 @@ Theory.      Each machine has an object of its bootstrap provider and one of its
 Invariants.  A name is asked for again after a lost answer, so a clone that exists and is ours is no
              error. A clone of another owner's makes the name taken, and so does one that is being deleted:
              a machine that was refused leaves it until its provider's finalizer is off.
-Source       capi.md §7.1, §7.4, appendices C and G.
 Called by    ``policy``.
 """
 

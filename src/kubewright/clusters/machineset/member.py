@@ -4,7 +4,6 @@ Theory.      A machine is ready while its condition NodeHealthy is True: its own
              Node, so no set ever reads one. What only changes times changes no fact, and wakes nothing.
 Invariants.  The order of deletion: what is going anyway, what users or the autoscaler have marked, what
              is not healthy, and then by the set's policy; ties by name.
-Source       capi.md §7.5 with HEAD's ranks, §7.6, §7.7, appendix A (no Nodes are read).
 Called by    ``replicas.members.MemberIndex``, which reads each version of a Machine once.
 """
 

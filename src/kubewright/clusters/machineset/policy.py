@@ -2,11 +2,14 @@
 
 Theory.      The generic controller does the work; what is particular is what a machine needs before it
              exists, what keeps a set from making machines, and that the set replaces unhealthy ones.
+Status.      MachinesCreated says whether machines can be made, and if not, what the set waits for; Resized
+             whether there are as many as wanted; MachinesReady what the machines say of themselves. Ready
+             sums these up.
 Invariants.  A machine that is being deleted is a replica until it is gone, so its successor comes after it.
-             An unhealthy machine is deleted only while another one could be made. A set of
-             workers never adopts machines of a control plane, even if its selector matches everything.
-Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight checks).
-Called by    ``clusters.replicas``.
+             An unhealthy machine is deleted only while another one could be made. A set of workers never
+             adopts machines of a control plane, even if its selector matches everything. An unchanged world
+             gives an equal status, so nothing is written. A failure that is over is in no condition.
+Called by    ``clusters.world``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
