@@ -36,8 +36,7 @@ from kubewright.driver.contract import ClassRequest, MachineRequest, stub
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import driver
 from kubewright.providers.qemu.driver import QemuDriver
-from kubewright.providers.qemu.host import LINE, boot_sector, said_by
-from kubewright.providers.qemu.qmp import answers
+from kubewright.providers.qemu.host import LINE, answers, boot_sector, said_by
 from kubewright.providers.qemu.vms import RECORD, Vm
 
 NEEDED = ("qemu-system-x86_64", "qemu-img")

@@ -18,14 +18,12 @@ from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer
-from kubewright.providers.grpc.client.provider import DataProvider
+from kubewright.providers.grpc.client.drivers import DataProvider, DriverOffer
 from kubewright.providers.grpc.client.serving import serve_stream
 from kubewright.providers.grpc.connection import Refused
 from kubewright.providers.grpc.contents import Contents, NotKept
 from kubewright.providers.grpc.dispatch import GrpcDriver
-from kubewright.providers.grpc.messages import Content, MachineClassMeta, SecretMeta, decode, encode
-from kubewright.providers.grpc.options import Options
+from kubewright.providers.grpc.messages import Content, MachineClassMeta, Options, SecretMeta, decode, encode
 from simulation.clock import SimClock
 from simulation.cloud import OtherAccount
 from simulation.loop import Process

@@ -20,7 +20,7 @@ import orjson
 from kubewright.apiserver.store import Change
 from kubewright.apiserver.store.log import Row
 from kubewright.machines.world import Half
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.providers.sim.vm import Vm, Volume
 
 Object = Mapping[str, Any]

@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.api.machine import names
-from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.spec import KubeletSettings
 from simulation import acts, drains, ends, hot_updates, spares, updates
 from simulation.acts import Part, pool
 from simulation.ends import End, has_failed, reported, settled

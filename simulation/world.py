@@ -31,7 +31,7 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.machines.world import Half
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.testing.faults import Delay, ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as WireFault
 from kubewright.wire.http import Request

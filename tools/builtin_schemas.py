@@ -4,7 +4,7 @@ Theory.      Kubernetes publishes its types as OpenAPI inside the Go module ``k8
              We take names, types, formats, required marks, list types and patch keys, and leave
              every sentence there. The tags of the Go structs add two facts that OpenAPI lacks: the
              number of a field in protobuf, and whether it is a pointer. One line per field keeps
-             the file small and its diffs readable; ``apiserver.schema.notation`` says how it reads.
+             the file small and its diffs readable; ``apiserver.schema.builtin`` says how it reads.
 Called by    ``make gen``, on a machine with a Go toolchain; the output is committed.
 """
 

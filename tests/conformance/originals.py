@@ -17,7 +17,7 @@ from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.kube.scope import Namespaces
 from kubewright.machines.world import Half
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.testing.stage import Borrowed, Process
 from kubewright.testing.world import SHORT_TIMEOUTS, World

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.authorization.defaults import objects
-from kubewright.apiserver.authorization.rules import Rule, read
+from kubewright.apiserver.authorization.policy import Rule, rules_in
 from kubewright.testing.api import Answer, Api, Object
 from kubewright.wire.release import KUBERNETES
 
@@ -368,7 +368,7 @@ async def test_a_default_is_there_and_says_what_it_says_upstream(server: Api, wa
         "aggregationRule" not in wanted
         and [version["major"], version["minor"]] == KUBERNETES[1:].split(".")[:2]
     ):
-        assert together(read(found)) == together(read(wanted))
+        assert together(rules_in(found)) == together(rules_in(wanted))
 
 
 def together(rules: tuple[Rule, ...]) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.conformance.pages import blocks
 
-from kubewright.providers.grpc.options import parse_options
+from kubewright.providers.grpc.messages import parse_options
 from kubewright.testing.kubectl import Kubectl, NoKubectl, find_kubectl
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubewright.machines.machine import userdata
+from kubewright.machines.caches import TOKEN_PLACE
+from kubewright.machines.machine.act import TOKEN_NAMESPACE
 from kubewright.providers.sim import manifests
 from kubewright.testing.kubectl import Kubectl
 
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False)]
 CRDS = str(Path(__file__).parents[2] / "deploy" / "crds")
 END_SECONDS = 20.0
 PASSWORD = "hush-4711"
-USER_DATA = f"#cloud-config\npassword: {PASSWORD}\ntoken: {userdata.TOKEN.decode()}\n"
+USER_DATA = f"#cloud-config\npassword: {PASSWORD}\ntoken: {TOKEN_PLACE.decode()}\n"
 MACHINE = "neverjoin-log"
 """Its VM never joins, so its bootstrap token stays."""
 
@@ -67,7 +68,7 @@ def objects(namespace: str) -> str:
 
 def token_of(kubectl: Kubectl) -> str:
     """The secret part of the machine's bootstrap token."""
-    listed = json.loads(kubectl("get", "secrets", "-n", userdata.NAMESPACE, "-o", "json"))
+    listed = json.loads(kubectl("get", "secrets", "-n", TOKEN_NAMESPACE, "-o", "json"))
     tokens = [each for each in listed["items"] if each["type"] == "bootstrap.kubernetes.io/token"]
     (data,) = [each["data"] for each in tokens if MACHINE in b64decode(each["data"]["description"]).decode()]
     return b64decode(data["token-secret"]).decode()

@@ -29,13 +29,12 @@ from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
 from kubewright.machines.caches import Caches
 from kubewright.machines.excess import decide as excess_decide
-from kubewright.machines.machine import creation, decide, deletion, look, reconciler, states
+from kubewright.machines.machine import decide, deleting, look, making, reconciler, states
 from kubewright.machines.machine import seen as machine_seen
+from kubewright.machines.machine.act import Requests
 from kubewright.machines.machine.applied import Specs
-from kubewright.machines.machine.requests import Requests
-from kubewright.machines.machine.seen import Seen
+from kubewright.machines.machine.seen import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report, Seen
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset import policy as set_policy
 from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.machines.rolling import decide as rolling_decide
@@ -94,7 +93,7 @@ def _without(patch: Patch, *deciders: Callable[..., Any]) -> None:
 
 def _no_doubt(patch: Patch) -> None:
     """A creation whose answer was lost counts as one that was never sent."""
-    _without(patch, deletion.await_call_in_flight)
+    _without(patch, deleting.await_call_in_flight)
     patch.setattr(VmCalls, "doubt_until", lambda *_, **__: None)
 
 
@@ -225,13 +224,13 @@ def _selected_ones_serve(patch: Patch) -> None:
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:
     """The VM's provider id is never recorded."""
-    patch.setattr(decide, "LIVING", tuple(p for p in decide.LIVING if p is not creation.record_vm))
+    patch.setattr(decide, "LIVING", tuple(p for p in decide.LIVING if p is not making.record_vm))
 
 
 def _node_first(patch: Patch) -> None:
     """The Node is deleted before its VM."""
-    deciders = [decider for decider in decide.DELETING if decider is not deletion.delete_node]
-    deciders.insert(deciders.index(deletion.delete_vm), deletion.delete_node)
+    deciders = [decider for decider in decide.DELETING if decider is not deleting.delete_node]
+    deciders.insert(deciders.index(deleting.delete_vm), deleting.delete_node)
     patch.setattr(decide, "DELETING", tuple(deciders))
 
 
@@ -520,10 +519,10 @@ MUTATIONS = (
     Mutation("creation without idempotency key", ("one_vm_for_a_machine", "the_finalizer_goes_last"),
              prepare=_driven_by(_Forgetful), stories=("create", "delete-while-creating"), near=13),
     Mutation("finalizer dropped early", ("the_finalizer_goes_last",), lambda patch: _without(patch,
-             deletion.delete_vm)),
-    Mutation("drain skipped", ("a_vm_is_drained_first",), lambda patch: _without(patch, deletion.drain),
+             deleting.delete_vm)),
+    Mutation("drain skipped", ("a_vm_is_drained_first",), lambda patch: _without(patch, deleting.drain),
              stories=("delete-while-draining",)),
-    Mutation("node left behind", ("Late",), lambda patch: _without(patch, deletion.delete_node),
+    Mutation("node left behind", ("Late",), lambda patch: _without(patch, deleting.delete_node),
              stories=("delete",)),
     Mutation("the node goes first", ("a_node_goes_after_its_vm",), _node_first),
     Mutation("a lost answer is taken for a refusal", ("no_vm_without_a_machine",), _no_doubt,
@@ -567,7 +566,7 @@ MUTATIONS = (
     Mutation("no pod waits for volumes", ("volumes_move_before_the_next_pod",), lambda patch: patch.setattr(
              Caches, "volumes_of", lambda *_: Attached()), stories=("drain-volumes",), near=56),
     Mutation("volumes forgotten", ("volumes_are_detached_first",), lambda patch: _without(patch,
-             deletion.detach_volumes, deletion.move_volumes), stories=("drain-volumes",)),
+             deleting.detach_volumes, deleting.move_volumes), stories=("drain-volumes",)),
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
              detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
     Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from kubewright.bootstrap import decide as bootstrap_decide
-from kubewright.bootstrap.seen import Seen
-from kubewright.bootstrap.steps import Plan
+from kubewright.bootstrap.seen import Plan, Seen
 from kubewright.clusters import owned
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machineset import clones

@@ -1,25 +1,24 @@
-"""Perform a KubeadmConfig's plan: send its steps, then write the status.
+"""One KubeadmConfig, one pass: what is written, and what its status says of that.
 
-Theory.      Steps run in order and stop at the first failure; the status comes after them, in one patch, when
-             it says something new, or when what is waited for lasts (``status.underway``). The spec is
-             written before the data, and the data before the status, so what is reported is there. Every
-             patch names the uid and the version of what was seen.
+Theory.      The spec is written before the data, and the data before the status: what is reported is there. A
+             status that only says what is still waited for is written when that lasts (``decide.underway``).
+             Every patch names the uid and the version of what was seen.
 Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
              repeated: it may quote what is in it. A write that is refused for good is shown in a condition,
              and the machine gives up the init lock.
-Called by    ``reconciler``.
+Called by    ``wiring``, ``runtime.controller``.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import assert_never
 
 import structlog
 from msgspec import to_builtins
 
 from kubewright.api.bootstrap.names import lock_name
-from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig, KubeadmConfigStatus
 from kubewright.api.cluster.names import (
     SECRET_FORMAT_KEY,
     SECRET_VALUE_KEY,
@@ -30,15 +29,14 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, ClusterNetwork
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.diff import merge_patch
-from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.api.meta import OwnerReference
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
+from kubewright.bootstrap.decide import decide, failed, status_of, underway
 from kubewright.bootstrap.joining import Joining
 from kubewright.bootstrap.look import Looker, cluster_of
-from kubewright.bootstrap.seen import Seen
-from kubewright.bootstrap.status import failed, status_of
-from kubewright.bootstrap.steps import (
+from kubewright.bootstrap.seen import (
     KeepToken,
     MakeCertificates,
     OwnData,
@@ -46,6 +44,7 @@ from kubewright.bootstrap.steps import (
     Plan,
     ReleaseLock,
     Report,
+    Seen,
     Step,
     TakeLock,
     WriteData,
@@ -53,12 +52,15 @@ from kubewright.bootstrap.steps import (
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
+from kubewright.kube.informer import Informer
 from kubewright.kube.patches import Contested, onto, with_uid
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose, data_of, secret_name
 from kubewright.runtime.credentials.contents import in_thread_if_slow
 from kubewright.runtime.credentials.values import secret_of
-from kubewright.runtime.reports import Reports
+from kubewright.runtime.events import EventRecorder
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
+from kubewright.runtime.pace import Pace
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, is_refusal
 from kubewright.wire.gvk import Key
@@ -70,64 +72,90 @@ class _Taken(KubewrightError):
     """The name of the data Secret is taken by one of another; the message says by whose."""
 
 
-class Actor:
-    """Performs plans."""
+PACE = Pace(delays.WORDS_SECONDS, only_waiting=underway)
+"""A status that only says what is waited for is written when that lasts."""
+REFUSED, TAKEN = "write", "name"
+"""What ended a plan: a write that was refused, or the name of the data Secret."""
 
-    def __init__(self, client: Client, looker: Looker, token_calls: TokenCalls, reports: Reports) -> None:
-        self._client = client
+
+class KubeadmConfigs(ObjectReconciler[KubeadmConfig, Seen, Plan]):
+    """The reconciler of KubeadmConfigs."""
+
+    def __init__(
+        self,
+        client: Client,
+        configs: Informer[KubeadmConfig],
+        recorder: EventRecorder,
+        looker: Looker,
+        token_calls: TokenCalls,
+    ) -> None:
+        super().__init__(client, configs, recorder, pace=PACE)
         self._looker = looker
         self._token_calls = token_calls
-        self._reports = reports
 
-    async def perform(self, seen: Seen, plan: Plan) -> Result:
-        """All steps, then the status.
+    def forget(self, key: Key, uid: str) -> None:
+        """The KubeadmConfig is gone for good."""
+        self._token_calls.forget(key)
+        self._looker.forget(key)
 
-        Raises:
-            ApiError, TransportError: the server failed a request for now, or could not be asked.
-        """
-        meta = seen.config.metadata
-        for step in plan.steps:
-            try:
-                meta = await self._step(seen, step) or meta
-            except ApiError as error:
-                if not is_refusal(error):
-                    raise
-                again = await self._refused(seen, meta, step, error)
-                for each in plan.unless_done:
-                    self._looker.gave_up(config_key(seen))
-                    await self._release_lock(seen, each.uid)
-                return again
-            except _Taken as taken:
-                again = await self._report(seen, meta, Report((failed(str(taken)),)))
-                return again.sooner(Result.later(delays.UNHEARD))
-        report = plan.report or (Report() if seen.config.status.ready else None)
-        result = Result.later(plan.wake)
-        return result if report is None else result.sooner(await self._report(seen, meta, report))
+    async def look(self, found: KubeadmConfig) -> Seen:
+        """As ``Looker.look``."""
+        return await self._looker.look(found)
 
-    async def _step(self, seen: Seen, step: Step) -> ObjectMeta | None:
-        """One step; the metadata of the KubeadmConfig, if that was written."""
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step."""
         match step:
             case OwnData():
-                await self._own_data(seen)
+                return self._own_data(seen)
             case TakeLock():
-                await self._take_lock(seen)
+                return self._take_lock(seen)
             case ReleaseLock(uid):
-                await self._release_lock(seen, uid)
+                return self._release_lock(seen, uid)
             case MakeCertificates(purposes):
-                for purpose in purposes:
-                    await self._make_certificate(seen, purpose)
+                return self._make_certificates(seen, purposes)
             case PatchSpec(spec):
-                config = seen.config
-                body = onto({"spec": merge_patch(config.spec, spec)}, config.metadata)
-                return (await self._client.patch(KUBEADM_CONFIG, config_key(seen), body)).metadata
+                return self.patch(outcome, {"spec": merge_patch(seen.config.spec, spec)})
             case KeepToken(token):
                 assert seen.machine is not None, "a token is for a machine"
                 self._token_calls.keep(config_key(seen), cluster_of(seen.machine), token, joining_of(seen))
+                return None
             case WriteData():
-                await self._write_data(seen, step)
-            case _:
-                assert_never(step)
-        return None
+                return self._write_data(seen, step)
+
+    def after_step(self, seen: Seen, step: Step, error: KubewrightError | None, outcome: Outcome) -> bool:
+        """A write that is refused for good ends the plan, and is shown."""
+        if isinstance(error, _Taken):
+            outcome.shown[TAKEN] = str(error)
+        elif isinstance(error, ApiError) and is_refusal(error):
+            outcome.shown[REFUSED] = told = _refusal(step, error)
+            log.warning("refused", config=str(config_key(seen)), problem=told)
+        else:
+            return super().after_step(seen, step, error, outcome)
+        outcome.wake = delays.UNHEARD
+        return False
+
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> KubeadmConfigStatus | None:
+        """The status with what the plan reports, or with what ended it."""
+        before, report = seen.config.status, plan.report or (Report() if seen.config.status.ready else None)
+        if wrong := outcome.shown.get(REFUSED) or outcome.shown.get(TAKEN):
+            report = Report((failed(wrong),))
+        return None if report is None else status_of(before, report, outcome.meta.generation, seen.now)
+
+    async def report(self, found: KubeadmConfig, seen: Seen, plan: Plan, outcome: Outcome) -> Result | None:
+        """As every report; where a write was refused, others may take the init lock after it."""
+        again = await super().report(found, seen, plan, outcome)
+        for each in plan.unless_done if REFUSED in outcome.shown else ():
+            self._looker.gave_up(config_key(seen))
+            await self._release_lock(seen, each.uid)
+        return again
+
+    def refused(self, about: KubeadmConfig, error: ApiError) -> Result:
+        """What is refused beside the steps has no condition: the log tells."""
+        raise error
 
     async def _own_data(self, seen: Seen) -> None:
         assert seen.secret is not None, "the step is for a Secret that is there"
@@ -135,20 +163,24 @@ class Actor:
         mine = owner(seen)
         others = [each for each in meta.owner_references if not each.controller and each.uid != mine.uid]
         body = onto({"metadata": {"ownerReferences": to_builtins((*others, mine))}}, meta)
-        await self._client.patch(SECRET, config_key(seen), body)
+        await self.client.patch(SECRET, config_key(seen), body)
 
     async def _take_lock(self, seen: Seen) -> None:
         assert seen.cluster is not None
         assert seen.machine is not None
         made = lock.config_map(seen.cluster, seen.machine.metadata.name)
-        await self._client.create(CONFIG_MAP, made)
+        await self.client.create(CONFIG_MAP, made)
         log.info("took the init lock", cluster=seen.cluster.metadata.name, machine=seen.machine.metadata.name)
 
     async def _release_lock(self, seen: Seen, uid: str) -> None:
         assert seen.cluster is not None
         key = Key(seen.cluster.metadata.namespace, lock_name(seen.cluster.metadata.name))
         with MayBeGone(key.name), suppress(Conflict):  # another machine has taken the lock since
-            await self._client.delete(CONFIG_MAP, key, uid=uid)
+            await self.client.delete(CONFIG_MAP, key, uid=uid)
+
+    async def _make_certificates(self, seen: Seen, purposes: Iterable[Purpose]) -> None:
+        for purpose in purposes:
+            await self._make_certificate(seen, purpose)
 
     async def _make_certificate(self, seen: Seen, purpose: Purpose) -> None:
         """Make a pair and create its Secret; a Secret that is there already stays as it is."""
@@ -165,7 +197,7 @@ class Actor:
         name, data = secret_name(cluster.name, purpose), data_of(pair.certificate, pair.key)
         secret = secret_of(name, cluster.namespace, cluster.name, owners, data)
         try:
-            self._looker.made(await self._client.create(SECRET, secret))
+            self._looker.made(await self.client.create(SECRET, secret))
         except AlreadyExists:
             self._looker.taken(Key(secret.metadata.namespace, secret.metadata.name))
             return
@@ -184,35 +216,17 @@ class Actor:
         secret = secret_of(meta.name, meta.namespace, cluster, (owner(seen),), data)
         if (there := seen.secret) is None:
             try:
-                self._looker.read_data(config_key(seen), await self._client.create(SECRET, secret))
+                self._looker.read_data(config_key(seen), await self.client.create(SECRET, secret))
             except AlreadyExists:
-                there = await self._client.get(SECRET, config_key(seen))
+                there = await self.client.get(SECRET, config_key(seen))
                 if told := replace(seen, secret=there).not_ours:
                     raise _Taken(told) from None
         if there is not None:
             plain = SECRET.to_plain(secret)
             body = {"metadata": {"labels": plain["metadata"]["labels"]}, "data": plain["data"]}
-            answer = await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
+            answer = await self.client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
             self._looker.read_data(config_key(seen), answer)
         log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)
-
-    async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> Result:
-        """Write the status, if it says something new; returns when to look again."""
-        before = seen.config.status
-        status = status_of(before, report, meta.generation, seen.now)
-        _, again = await self._reports.write(meta, before, status)
-        return again
-
-    async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:
-        """Say which write the server refuses, without its words, which may quote a Secret; or why it is
-        withheld."""
-        doing = _DOING[type(step)]
-        told = f"the API server refuses to {doing}: {error.code} {error.reason}"
-        if isinstance(error, Contested):
-            told = f"it is not tried for now to {doing}: {error}"
-        log.warning("refused", config=str(config_key(seen)), problem=told)
-        again = await self._report(seen, meta, Report((failed(told),)))
-        return again.sooner(Result.later(delays.UNHEARD))
 
 
 _DOING: dict[type[Step], str] = {
@@ -224,6 +238,14 @@ _DOING: dict[type[Step], str] = {
     KeepToken: "keep a bootstrap token",
     WriteData: "write the data Secret",
 }
+
+
+def _refusal(step: Step, error: ApiError) -> str:
+    """Which write the server refuses, without its words, which may quote a Secret; or why it is withheld."""
+    doing = _DOING[type(step)]
+    if isinstance(error, Contested):
+        return f"it is not tried for now to {doing}: {error}"
+    return f"the API server refuses to {doing}: {error.code} {error.reason}"
 
 
 def joining_of(seen: Seen) -> Joining | None:

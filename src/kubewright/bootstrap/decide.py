@@ -5,32 +5,47 @@ Theory.      The deciders of ``BEFORE_DATA`` come first. They find out why no da
              there. Then come those of ``INIT``, for the first machine of a control plane, or of ``JOIN``.
              Whatever can fail comes before the first write; the init lock is taken when nothing but the data
              is to be written.
+             The condition Ready sums up the two others, and one that a report does not have stays.
+             ``failureReason`` and ``failureMessage`` are never written: what is wrong can be mended.
 Invariants.  Pure: an equal ``Seen`` gives an equal plan. Each plan says why. What is waited for makes an
              event, so it is not asked for again and again; only for what has no event (a Secret without the
              cluster's label) there is ``delays.UNHEARD``.
-Source       capi.md §9.1, §9.2, §9.4; S1-19 to S1-27.
-Called by    ``reconciler``; ``look`` asks ``makes_data``.
+Called by    ``act``; ``look`` asks ``makes_data``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
+from msgspec import structs
+
+from kubewright.api.bootstrap.v1beta1 import KubeadmConfigStatus
 from kubewright.api.bootstrap.validate import validate_spec
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    WARNING,
+    ConditionType,
+    Reason,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.conditions import (
+    summary as summed_up,
+)
 from kubewright.api.cluster.names import kubeconfig_secret, paused
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.conditions import condition_of, since_not_true
 from kubewright.api.faults import summary
 from kubewright.base import delays
 from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import AT_ONCE, SOONEST, Awaited, in_order
 from kubewright.bootstrap import certificates, generation
 from kubewright.bootstrap.certificates import Certificate
-from kubewright.bootstrap.seen import Seen, token_in
-from kubewright.bootstrap.status import available, failed, no_certificates, waiting
-from kubewright.bootstrap.steps import (
+from kubewright.bootstrap.seen import (
     KeepToken,
     MakeCertificates,
     OwnData,
@@ -38,8 +53,10 @@ from kubewright.bootstrap.steps import (
     Plan,
     ReleaseLock,
     Report,
+    Seen,
     TakeLock,
     WriteData,
+    token_in,
 )
 from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
@@ -408,3 +425,55 @@ def _secrets(seen: Seen, missing: Iterable[Certificate]) -> str:
 def _secret_names(seen: Seen, missing: Iterable[Certificate]) -> list[str]:
     assert seen.cluster is not None
     return [secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]
+
+
+SUMMED_UP = (ConditionType.DATA_SECRET_AVAILABLE.value, ConditionType.CERTIFICATES_AVAILABLE.value)
+
+
+def status_of(
+    before: KubeadmConfigStatus, report: Report, generation: int, now: datetime
+) -> KubeadmConfigStatus:
+    """The status with what is reported, as it is at ``now`` about this generation of the spec."""
+    conditions = with_conditions(before.conditions, report.conditions, now)
+    if (ready := summed_up(conditions, SUMMED_UP)) is not None:
+        conditions = with_conditions(conditions, [ready], now)
+    return structs.replace(
+        before,
+        ready=before.ready or bool(report.data_secret),
+        data_secret_name=report.data_secret or before.data_secret_name,
+        observed_generation=generation,
+        conditions=conditions,
+    )
+
+
+def underway(before: KubeadmConfigStatus, status: KubeadmConfigStatus) -> bool:
+    """Whether a status says no more than what is still waited for, which is mostly over in a moment."""
+    wrong = {each.type for each in status.conditions if each.severity in (WARNING, ERROR)}
+    known = {each.type for each in before.conditions if each.severity in (WARNING, ERROR)}
+    return not status.ready and wrong <= known
+
+
+def available(kind: ConditionType) -> Condition:
+    """The condition of data or certificates that are there."""
+    return true_condition(kind.value)
+
+
+def waiting(reason: Reason, message: str) -> Condition:
+    """DataSecretAvailable, False: there is no data yet, and what the provider waits for."""
+    return false_condition(
+        ConditionType.DATA_SECRET_AVAILABLE.value, reason.value, INFO, message[:MESSAGE_CHARS]
+    )
+
+
+def failed(message: str) -> Condition:
+    """DataSecretAvailable, False: the data cannot be made, and why."""
+    reason = Reason.DATA_SECRET_GENERATION_FAILED.value
+    kind = ConditionType.DATA_SECRET_AVAILABLE.value
+    return false_condition(kind, reason, WARNING, message[:MESSAGE_CHARS])
+
+
+def no_certificates(reason: Reason, message: str, *, of_data: bool = False) -> Condition:
+    """CertificatesAvailable, False: missing or unusable. ``of_data``: the same for DataSecretAvailable."""
+    severity = ERROR if reason is Reason.CERTIFICATES_CORRUPTED else WARNING
+    kind = ConditionType.DATA_SECRET_AVAILABLE if of_data else ConditionType.CERTIFICATES_AVAILABLE
+    return false_condition(kind.value, reason.value, severity, message[:MESSAGE_CHARS])

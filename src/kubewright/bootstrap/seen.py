@@ -1,8 +1,10 @@
-"""Everything that is read about one KubeadmConfig, as one frozen value.
+"""Everything that is read about one KubeadmConfig, as one frozen value; what may be done about it, as a plan.
 
 Invariants.  Nothing here reads, writes or waits. ``spec`` has defaults, ``config`` is what the server has.
              ``pairs`` and ``sources`` are only complete where data is to be made (``decide.makes_data``).
-Called by    ``look`` (makes it), ``decide`` and ``generation`` (use it).
+             What is secret in a step is not in its ``repr``. A report is about conditions that changed their
+             state; what a report does not name stays as it is.
+Called by    ``look`` (makes ``Seen``), ``decide`` and ``generation`` (use it), ``act`` (performs steps).
 """
 
 from collections.abc import Mapping
@@ -10,17 +12,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from kubewright.api.bootstrap.defaults import defaulted
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig, KubeadmConfigSpec
+from kubewright.api.bootstrap.validate import defaulted
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, SECRET_TYPE
-from kubewright.api.cluster.reasons import ConditionType
-from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.cluster.v1beta1 import Cluster, Condition, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Secret
+from kubewright.base import plan
 from kubewright.bootstrap.certificates import Pairs
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
+from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
 
 TOKEN_TTL = timedelta(minutes=15)
@@ -191,3 +195,72 @@ def token_in(spec: KubeadmConfigSpec) -> Token | None:
     join = spec.join_configuration
     found = join.discovery.bootstrap_token if join is not None and join.discovery.file is None else None
     return parse_token(found.token) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """Make the KubeadmConfig the controller of its data Secret; its reference with an old uid is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeLock:
+    """Create the init lock in the name of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLock:
+    """Delete the init lock, if it is still the one that was seen."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCertificates:
+    """Make the pairs of these purposes, a Secret for each."""
+
+    purposes: tuple[Purpose, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSpec:
+    """Write what was filled into the spec."""
+
+    spec: KubeadmConfigSpec
+
+
+@dataclass(frozen=True, slots=True)
+class KeepToken:
+    """Begin a call, beside the workers, that makes or refreshes this token in the workload cluster."""
+
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class WriteData:
+    """Write the data into its Secret."""
+
+    format: str
+    text: str = field(repr=False)
+
+
+Step = OwnData | TakeLock | ReleaseLock | MakeCertificates | PatchSpec | KeepToken | WriteData
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the status shall say. ``data_secret``, if it is not empty, is ready."""
+
+    conditions: tuple[Condition, ...] = ()
+    data_secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to do now, and what to report. Where nothing else is said, no later decider is asked in this pass.
+
+    ``unless_done``  what is done after all when a step is refused
+    """
+
+    report: Report | None = None
+    last: bool = field(default=True, kw_only=True)
+    unless_done: tuple[ReleaseLock, ...] = ()

@@ -10,10 +10,10 @@ Called by    ``compose.worlds``.
 
 from collections.abc import Sequence
 
-from kubewright.api.bootstrap.crds import crds
+from kubewright.api.bootstrap.manifests import crds
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE, WATCH_FILTER_LABEL
-from kubewright.bootstrap import reconciler
+from kubewright.bootstrap import wiring
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -33,7 +33,7 @@ def world(settings: BootstrapSettings | None = None) -> World:
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         assert "kubeadmconfig" in chosen, "it is the only controller of this world"
         workloads = environment.workloads()
-        controller, token_calls = reconciler.wire(environment, workloads, settings or BootstrapSettings())
+        controller, token_calls = wiring.wire(environment, workloads, settings or BootstrapSettings())
         return Runnables([controller], [token_calls.run])
 
     return World(

@@ -16,17 +16,20 @@ from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.builtin import given, joining
 from kubewright.builtin.aggregation import Aggregation
 from kubewright.builtin.apps.deployments import DEPLOYMENTS
-from kubewright.builtin.apps.pods import read
-from kubewright.builtin.apps.replicasets import REPLICA_SETS
+from kubewright.builtin.apps.replicasets import REPLICA_SETS, read
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.certificates import Certificates
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
-from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
+from kubewright.builtin.nodelife import (
+    LEASE_NAMESPACE,
+    QUARANTINE_SECONDS,
+    NodeLifecycle,
+    PodCollector,
+    TaintEviction,
+)
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
-from kubewright.builtin.taints import TaintEviction
 from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import Identity
 from kubewright.replicas.deployment.wiring import Deployments

@@ -13,8 +13,8 @@ from typing import TypeVar
 from msgspec import field
 
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
-from kubewright.api.cluster.v1beta1 import Machine, NodeSystemInfo
-from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec
+from kubewright.api.cluster.v1beta1 import Machine
+from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec, NodeSystemInfo
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, Value
 from kubewright.clusters.owned import OfCluster, cluster_of

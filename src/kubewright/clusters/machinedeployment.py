@@ -27,22 +27,19 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
+    MACHINE_DEPLOYMENT_COMPONENT,
     WARNING,
+    ConditionType,
+    DeploymentPhase,
+    EventReason,
+    Reason,
     false_condition,
     mirror,
     summary,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.defaults import MAX_SURGE, MAX_UNAVAILABLE, default_deployment
 from kubewright.api.cluster.names import DeletePolicy, StrategyType
-from kubewright.api.cluster.reasons import (
-    MACHINE_DEPLOYMENT_COMPONENT,
-    ConditionType,
-    DeploymentPhase,
-    EventReason,
-    Reason,
-)
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -56,7 +53,12 @@ from kubewright.api.cluster.v1beta1 import (
     MachineTemplateSpec,
     ObjectReference,
 )
-from kubewright.api.cluster.validate import validate_deployment
+from kubewright.api.cluster.validate import (
+    MAX_SURGE,
+    MAX_UNAVAILABLE,
+    default_deployment,
+    validate_deployment,
+)
 from kubewright.api.conditions import condition_of
 from kubewright.api.meta import LabelSelector, ObjectMeta, integer
 from kubewright.base.limits import MESSAGE_CHARS

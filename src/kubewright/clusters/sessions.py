@@ -33,13 +33,13 @@ from typing import Any
 
 import structlog
 
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import (
     CLUSTER_NAME_LABEL,
     KUBECONFIG_SUFFIX,
     SECRET_VALUE_KEY,
     kubeconfig_secret,
 )
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import SECRET, Secret

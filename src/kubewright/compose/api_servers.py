@@ -53,7 +53,7 @@ from kubewright.kube.transport import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.control_planes import PlaneRequest, hosted_already
+from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest, hosted_already
 from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request, Response

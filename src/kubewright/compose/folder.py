@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.http.pki import write_private
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import (
     COMMITTED_FILE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.http.pki import write_private
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.folder import Claims
 

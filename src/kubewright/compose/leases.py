@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from kubewright.api.core import LEASE
 from kubewright.apiserver.http.answers import failure
-from kubewright.apiserver.http.paths import ResourcePath, parse
+from kubewright.apiserver.http.requests import ResourcePath, parse_path
 from kubewright.runtime.leader import Elector
 from kubewright.wire.errors import Unavailable
 from kubewright.wire.gvk import Key
@@ -31,7 +31,7 @@ class Announced:
 
     async def handle(self, request: Request) -> Response:
         """Answer one request of another process."""
-        path = parse(request.path)
+        path = parse_path(request.path)
         if path is not None and (path.group, path.plural) == (LEASE.resource.group, LEASE.resource.plural):
             concerned = [each for each in self.electors if _names(path, each.key)]
             ready = await asyncio.gather(*(each.renew_for_others() for each in concerned))

@@ -15,5 +15,4 @@ Map          deployment/    MachineDeployment: the policy of ``replicas.deployme
 Anatomy      ``decide`` and ``status`` are pure, ``steps`` are the closed set of effects, ``act`` writes,
              ``reconciler`` wires. Deployments and sets have theirs in ``replicas``: their folders here
              hold only what differs for machines.
-Source       mcm.md §1-8; DESIGN D3-D6.
 """

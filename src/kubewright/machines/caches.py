@@ -43,6 +43,10 @@ UNHEALTHY = "unhealthy"
 """In index ``joined``: machines that are Unknown, or Failed for their health."""
 
 
+TOKEN_PLACE, TOKEN_PLACE_QUOTED = b"<<BOOTSTRAP_TOKEN>>", b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"
+"""Where a bootstrap token is to stand in the user data of a VM, as it is and in a URL."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassSeen:
     """A class and what its secrets hold.
@@ -119,7 +123,7 @@ class Caches:
         return next(iter(self.nodes.by("provider-id", wanted)), None) if wanted else None
 
     def name_conflict(self, machine: Machine) -> bool:
-        """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4). A node of
+        """Whether another VM's node has the name that ours is going to register as. A node of
         the machine's own name is no conflict: as in MCM that is a node of an earlier machine of this name,
         which its kubelet takes over."""
         name = names.node_name(machine.metadata.labels)
@@ -282,6 +286,11 @@ def class_seen(found: MachineClass, secret_at: Callable[[Key], Secret | None]) -
     if missing:
         return ClassSeen(found, secret_missing=True, problem="; ".join(missing))
     return ClassSeen(found, Secret(data=data), version="/".join(versions))
+
+
+def wants_token(user_data: bytes) -> bool:
+    """Whether the VM's user data has a place for a bootstrap token."""
+    return TOKEN_PLACE in user_data or TOKEN_PLACE_QUOTED in user_data
 
 
 def belongs(node: Node, machine: Machine) -> bool:

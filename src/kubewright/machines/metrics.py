@@ -7,7 +7,6 @@ Theory.      Each of MCM's families is a value here: its name, its labels, and a
 Invariants.  Names and labels are those of MCM; a test compares them with the list of mcm.md §10.5. The values
              mean the same, but for two that MCM gets wrong: the replicas of a set's status are its replicas,
              and a surge that is a percentage is the number of machines that it comes to, where MCM exports 0.
-Source       mcm.md §10.5.
 Called by    ``machines.world``, once per term.
 """
 

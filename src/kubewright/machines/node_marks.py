@@ -30,7 +30,7 @@ from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, 
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.steps import DeleteNode
+from kubewright.machines.machine.seen import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 from kubewright.wire import quantity
@@ -102,7 +102,7 @@ def drain_failed(node: Node, why: str, now: datetime) -> Patch:
 
 
 def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
-    """The marks of a machine that is preserved (mcm.md §4.12). Merge patch on the node.
+    """The marks of a machine that is preserved. Merge patch on the node.
 
     The autoscaler leaves it alone; the annotation of a user who said so stays the user's. New pods stay
     away while the machine is Failed, and may come again once it runs.
@@ -129,7 +129,7 @@ def unpreserved(node: Node, *, drop: bool) -> Patch:
 
 
 def rolling(node: Node, *, taint: bool | None, annotated: bool | None) -> Patch:
-    """The marks of a rollout, put on or taken off; None leaves them (mcm.md §7.6). Merge patch on the node.
+    """The marks of a rollout, put on or taken off; None leaves them. Merge patch on the node.
 
     An annotation that keeps the autoscaler away goes only with the one that says that it is ours; if a user
     has given it another value since, or the node is kept free, it stays.

@@ -38,7 +38,7 @@ from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.rollout.model import IntOrPercent, resolve
 
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
-"""What a node's conditions say while its kubelet can end pods (mcm.md §5.7)."""
+"""What a node's conditions say while its kubelet can end pods."""
 
 FORCE_AFTER_SILENCE = timedelta(minutes=5)
 """How long a node must be silent or read-only before its pods are deleted by force."""
@@ -136,7 +136,7 @@ def _allowed(counts: ReplacementCounts, limits: ReplacementLimits) -> tuple[int,
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """What an operator may set for sets and deployments; defaults are those of MCM's flags (mcm.md §10.2).
+    """What an operator may set for sets and deployments; defaults are those of MCM's flags.
 
     ``spare_nodes``          cluster-autoscaler leaves the nodes of a deployment alone while it rolls out
     ``safety_up``            a set is frozen when its deployment has this many machines more than it may have
@@ -154,7 +154,7 @@ class SetSettings:
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
-    """Defaults are those of machine-controller's flags (mcm.md §10.3) unless a comment says why not."""
+    """Defaults are those of machine-controller's flags  unless a comment says why not."""
 
     creation_timeout: timedelta = timedelta(minutes=20)
     health_timeout: timedelta = timedelta(minutes=10)
@@ -219,7 +219,7 @@ def effective(own: str | None, default: timedelta) -> timedelta:
 def drain_policy(
     settings: MachineSettings, own: MachineSpec | None = None, *, requested: bool = False, at_once: int = 1
 ) -> DrainPolicy:
-    """How the Machine API drains a node: in limited time, and then by force (mcm.md §5.6, §5.7).
+    """How the Machine API drains a node: in limited time, and then by force.
 
     Args:
         settings: what the operator has set.

@@ -6,7 +6,6 @@ Theory.      MCM is two programs: one keeps deployments and sets, the other mach
              objects at once, whichever of MCM's two programs is replaced first.
 Invariants.  Controllers of one term share what they know: those of sets one index of members, those of
              machines one set of caches and one list of calls in flight.
-Source       mcm.md §10.4 for the Leases.
 Called by    ``compose.worlds``.
 """
 
@@ -16,7 +15,7 @@ from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_CLASS,
@@ -60,7 +59,7 @@ class Half(StrEnum):
 ROLLOUT_NODES = "rolloutnodes"
 
 UNHEALTHY_MACHINES = "mcm_machine_stale_machines_total"
-"""MCM's name of the family (mcm.md §10.5)."""
+"""MCM's name of the family."""
 
 CONTROLLERS = (
     ControllerInfo(

@@ -6,7 +6,6 @@ Theory.      A node is well when its kubelet says ``Ready``, and each of the con
              node is well for a machine that names ``Ready`` itself among the bad types.
 Invariants.  Pure. ``conditions_differ`` ignores heartbeats and messages, so a kubelet that only renews
              them causes no work.
-Source       mcm.md §4.1 ("conditions differ"), §4.7 (which conditions make a node unhealthy).
 Called by    the contexts that own machines.
 """
 

@@ -15,6 +15,5 @@ Map.         ``program``     what should run, and what can be seen of it (values
              ``record``      the folder of a program: the record of its process, its files and its output
              ``probes``      runs its probes, and counts their failures
              ``linux``       starts, finds, signals and measures processes
-             ``worker``      the task that keeps one program running
-             ``supervisor``  a worker for each program that is wanted
+             ``supervisor``  a worker for each program that is wanted: the task that keeps it running
 """

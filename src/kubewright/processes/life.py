@@ -11,7 +11,7 @@ Theory.      A decision reads four things: the program that is wanted, its proce
 Invariants.  A start follows only when no process is there. An end counts as a failure when the process ended
              by itself or was not well, never when it was not wanted. Times are those of a monotonic clock.
 Source       nested.md D4 (back-off, grace).
-Called by    ``worker``; ``supervisor`` counts failures of workers with ``Failures``.
+Called by    ``supervisor``, which counts failures with ``Failures``.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ Theory.      The number of a process is given to another once it has ended, so a
              paths, because the folders above are closed to that user.
 Invariants.  A signal goes only through a descriptor of a process that was compared with the record after the
              descriptor was opened. A process gets nothing of our environment.
-Called by    ``worker``.
+Called by    ``supervisor``.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ Theory.      Until the startup probe has succeeded once, no other runs; readines
 Invariants.  Each attempt has a deadline. A program without a startup probe has started at once, one without
              a readiness probe is ready when it has started.
 Source       nested.md D4; the defaults are Kubernetes'.
-Called by    ``worker``.
+Called by    ``supervisor``.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ Invariants.  Files have mode 0600, and folders above all of them 0700; a file is
              mode of a folder above ``files/`` or above its data is never changed for it (``beneath``).
 Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
              beside them its data folders
-Called by    ``linux``, ``worker``, ``supervisor``, and the hosting of control planes in processes.
+Called by    ``linux``, ``supervisor``, and the hosting of control planes in processes.
 """
 
 import os

@@ -26,8 +26,8 @@ from kubewright.kube.config import load
 from kubewright.kube.informer import Informer, Informers
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Work
 from kubewright.testing.scenes import class_request

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.apiserver.http.paths import ResourcePath, parse
+from kubewright.apiserver.http.requests import ResourcePath, parse_path
 from kubewright.apiserver.http.resources import verb_of
 from kubewright.kube.transport import Transport
 from kubewright.wire.errors import Forbidden
@@ -54,7 +54,7 @@ class Permission:
 
 def asked(request: Request) -> frozenset[Permission]:
     """What the sender of ``request`` must be allowed."""
-    path = parse(request.path)
+    path = parse_path(request.path)
     if path is None:
         return frozenset()
     resource = f"{path.plural}/{path.subresource}" if path.subresource else path.plural

@@ -25,8 +25,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import Step
+from kubewright.machines.machine.seen import Seen, Step
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes import health
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kubewright import builtin
 from kubewright.api.core import CRD, NAMESPACE
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
@@ -26,8 +26,8 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess, Nowhere
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import kubelet_settings
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Choice, Faulty

@@ -20,7 +20,7 @@ from kubewright.api.admission import Rules
 from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Event, Node
 from kubewright.api.kinds import Kind, dynamic
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock, SystemClock
@@ -32,7 +32,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.header import read_page
 from kubewright.kube.scope import Namespaces
-from kubewright.machines.machine import userdata
+from kubewright.machines.machine.act import TOKEN_NAMESPACE
 from kubewright.machines.settings import MachineSettings
 from kubewright.providers import sim
 from kubewright.providers.sim import manifests
@@ -213,7 +213,7 @@ class World:
         """Everything of machines that is still there anywhere: a clean world has nothing."""
         machines = [f"machine {m.metadata.name}" for m in await self.client.list(MACHINE, self.namespace)]
         nodes = [f"node {node.metadata.name}" for node in await self.target.list(NODE)]
-        secrets = await self.target.list(SECRET, userdata.NAMESPACE)
+        secrets = await self.target.list(SECRET, TOKEN_NAMESPACE)
         tokens = [f"token {s.metadata.name}" for s in secrets if s.metadata.name.startswith("bootstrap-")]
         return [*machines, *nodes, *tokens, *(f"VM {vm.name}" for vm in self.cloud.vms.values())]
 

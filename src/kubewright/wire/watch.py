@@ -4,7 +4,7 @@ Theory.      A watch is a body that never ends, one JSON document ``{"type", "ob
              An object inside an event stays bytes: the server has it as bytes, the client
              caches it as bytes, and neither decodes what it only passes on.
 Invariants.  No I/O. A line longer than its bound is an error, never a growing buffer.
-Called by    ``apiserver.http.watch`` (writes) and ``kube.reflector`` (reads).
+Called by    ``apiserver.http.resources`` (writes) and ``kube.reflector`` (reads).
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from kubewright.bootstrap.joinscript import join_script
+from kubewright.bootstrap.userdata import join_script
 
 
 def run_script(tmp_path, *codes: int) -> tuple[int, list[str]]:

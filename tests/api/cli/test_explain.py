@@ -29,7 +29,7 @@ from kubewright.compose.options import Options, ServerConfig
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.testing.stage import stage
 from kubewright.testing.world import World, embedded_world, in_phase, running, short_timeouts
 

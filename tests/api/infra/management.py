@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kubewright.api.catalog import RULES
-from kubewright.api.cluster.crds import crds as cluster_crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CRD, EVENT, NAMESPACE, SECRET
-from kubewright.api.infra.crds import crds as infra_crds
+from kubewright.api.infra.manifests import crds as infra_crds
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,
@@ -30,7 +30,7 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Work
 from kubewright.runtime.metrics import Metrics

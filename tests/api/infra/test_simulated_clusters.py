@@ -15,7 +15,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.driver import HostingDriver
-from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.wire.gvk import Key
 
 SENTINEL = "/run/cluster-api/bootstrap-success.complete"

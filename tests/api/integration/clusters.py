@@ -17,7 +17,7 @@ from kubewright.integration.report import Outcome, Report
 from kubewright.integration.run import Trial
 from kubewright.integration.tracker import ListTracker, ResourcesTracker, Tracked
 from kubewright.providers.sim import manifests
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import short_timeouts
 

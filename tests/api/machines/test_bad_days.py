@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.providers.sim.names import BEHAVIOURS
+from kubewright.providers.sim.cloud import BEHAVIOURS
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 
 

@@ -21,7 +21,7 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.hot import digest, read, three_way
 from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, short_timeouts
 from kubewright.wire.gvk import Key

@@ -13,7 +13,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, Uninitialized
-from kubewright.machines.machine import userdata
+from kubewright.machines.machine.act import TOKEN_NAMESPACE
 from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Borrowed, stage
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
@@ -199,7 +199,7 @@ async def test_critical_components_do_not_hold_back_for_ever() -> None:
 
 
 async def tokens(world: World) -> list[str]:
-    secrets = await world.target.list(SECRET, userdata.NAMESPACE)
+    secrets = await world.target.list(SECRET, TOKEN_NAMESPACE)
     return [s.metadata.name for s in secrets if s.metadata.name.startswith("bootstrap-token-")]
 
 
@@ -221,7 +221,7 @@ async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.Captu
             await world.make("m1")
             await world.until(lambda s: s.vms == 1, "the VM is there")
             (name,) = await tokens(world)
-            secret = (await world.client.get(SECRET, Key(userdata.NAMESPACE, name))).data
+            secret = (await world.client.get(SECRET, Key(TOKEN_NAMESPACE, name))).data
             token = secret["token-id"] + b"." + secret["token-secret"]
             assert token in driver.seen
             assert b"<<" not in driver.seen
@@ -267,7 +267,7 @@ async def test_a_token_of_another_machine_is_not_handed_out_or_changed_or_delete
             await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
             (name,) = await tokens(world)
             theirs = {"stringData": {"description": "another machine's"}}
-            await world.client.patch(SECRET, Key(userdata.NAMESPACE, name), theirs)
+            await world.client.patch(SECRET, Key(TOKEN_NAMESPACE, name), theirs)
             before = await only_token(world)
             driver.busy = False
             await world.clock.sleep(300)
@@ -284,7 +284,7 @@ async def test_a_token_of_another_machine_is_not_handed_out_or_changed_or_delete
 
 async def only_token(world: World) -> Mapping[str, bytes]:
     (name,) = await tokens(world)
-    return (await world.client.get(SECRET, Key(userdata.NAMESPACE, name))).data
+    return (await world.client.get(SECRET, Key(TOKEN_NAMESPACE, name))).data
 
 
 class Forgetful(Borrowed):

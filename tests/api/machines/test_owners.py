@@ -21,7 +21,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.informer import Informers
 from kubewright.machines.caches import Caches
-from kubewright.machines.machine.requests import Incomplete, Requests
+from kubewright.machines.machine.act import Incomplete, Requests
 from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.inventory import VmRequest

@@ -11,9 +11,9 @@ from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
-from kubewright.machines.machine import userdata
+from kubewright.machines.machine.act import TOKEN_NAMESPACE
 from kubewright.machines.world import Half
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.runtime.lease import Timings
 from kubewright.testing.faults import Faulty, Lose, Script
 from kubewright.testing.stage import Borrowed, Process, Stage, stage
@@ -137,9 +137,9 @@ async def test_the_token_is_made_where_the_node_joins() -> None:
     async with stage(short_timeouts(), two=True) as here, here.process():
         await here.world.make("neverjoin-1")
         await here.world.clock.sleep(3)
-        there = await here.world.target.list(SECRET, userdata.NAMESPACE)
+        there = await here.world.target.list(SECRET, TOKEN_NAMESPACE)
         assert [s.type for s in there] == ["bootstrap.kubernetes.io/token"]
-        assert await here.world.client.list(SECRET, userdata.NAMESPACE) == []
+        assert await here.world.client.list(SECRET, TOKEN_NAMESPACE) == []
 
 
 ELECTED = Election(timings=Timings(lease_duration=6, renew_deadline=4, retry_period=1))

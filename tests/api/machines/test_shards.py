@@ -22,7 +22,7 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.world import Half
 from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.spec import kubelet_settings
 from kubewright.runtime.lease import WHOLE, Shard, Timings
 from kubewright.testing.stage import Borrowed, Process, Stage, stage
 from kubewright.testing.world import short_timeouts

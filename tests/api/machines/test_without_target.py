@@ -8,7 +8,8 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance, MachineRequest
-from kubewright.machines.machine import userdata
+from kubewright.machines.caches import TOKEN_PLACE
+from kubewright.machines.machine.act import NAME_PLACE, TOKEN_NAMESPACE
 from kubewright.testing.stage import Borrowed, stage
 from kubewright.testing.world import Snapshot, World, short_timeouts
 
@@ -81,9 +82,9 @@ async def test_no_token_is_made_and_its_placeholder_stays_in_the_user_data() -> 
         async with here.process(driver):
             await here.world.make("m1")
             await here.world.until(available(1), "it is Available")
-        secrets = await here.world.client.list(SECRET, userdata.NAMESPACE)
-    assert userdata.TOKEN in driver.seen
-    assert userdata.NAME not in driver.seen
+        secrets = await here.world.client.list(SECRET, TOKEN_NAMESPACE)
+    assert TOKEN_PLACE in driver.seen
+    assert NAME_PLACE not in driver.seen
     assert [each.metadata.name for each in secrets if each.metadata.name.startswith("bootstrap-token-")] == []
 
 

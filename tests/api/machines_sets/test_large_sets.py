@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from kubewright.api.core import LEASE
 from kubewright.api.machine.v1alpha1 import MACHINE_SET
-from kubewright.apiserver.http.paths import parse
+from kubewright.apiserver.http.requests import parse_path
 from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.world import World, embedded_world, short_timeouts
 from kubewright.wire.http import Request
@@ -24,7 +24,7 @@ class Requests:
         self.statuses: list[float] = []
 
     def __call__(self, request: Request) -> None:
-        path = parse(request.path)
+        path = parse_path(request.path)
         if path is not None and path.plural != LEASE.resource.plural:  # kubelets renew theirs as time passes
             self.asked[request.method, path.plural] += 1
         if request.path.startswith(SETS) and request.path.endswith("/status"):

@@ -18,8 +18,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.pki.certificates import new_authority, new_server
 from kubewright.processes.balancer import readiness
 from kubewright.processes.balancer import relay as relays
-from kubewright.processes.balancer.choice import Instance
-from kubewright.processes.balancer.relay import Relay
+from kubewright.processes.balancer.relay import Instance, Relay
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(30)]
 

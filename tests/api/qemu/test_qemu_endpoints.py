@@ -12,8 +12,7 @@ from msgspec import structs
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import Code, DriverError
-from kubewright.providers.qemu.bridge import Bridge
-from kubewright.providers.qemu.endpoints import INSTANCES, RECORD, Balancers, Known, key_of
+from kubewright.providers.qemu.endpoints import INSTANCES, RECORD, Balancers, Bridge, Known, key_of
 from kubewright.providers.qemu.spec import parse_options
 from kubewright.testing.scenes import class_request
 

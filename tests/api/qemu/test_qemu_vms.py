@@ -15,7 +15,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound
 from kubewright.processes import record
-from kubewright.providers.qemu import qmp, vms
+from kubewright.providers.qemu import host, vms
 from kubewright.providers.qemu.host import LINE
 from kubewright.testing.scenes import class_request
 
@@ -78,7 +78,7 @@ async def test_a_guest_boots_and_its_console_is_kept(bench: QemuBench) -> None:
     async with asyncio.timeout(SECONDS):
         while not any(LINE in line for line in record.last_lines(folder)):
             await bench.clock.sleep(0.02)
-    assert [each["status"] for each in await qmp.ask(folder / "qmp", "query-status")] == ["running"]
+    assert [each["status"] for each in await host.ask(folder / "qmp", "query-status")] == ["running"]
 
 
 async def test_the_console_of_a_vm_is_shown_and_that_it_is_off(bench: QemuBench) -> None:

@@ -14,7 +14,7 @@ from pycdlib import PyCdlib
 
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
-from kubewright.providers.qemu import qmp
+from kubewright.providers.qemu import host
 from kubewright.providers.qemu.driver import WOKEN
 from kubewright.providers.qemu.spec import parse_spec
 from kubewright.providers.qemu.warm import shape_of
@@ -102,7 +102,7 @@ async def test_a_machine_gets_a_vm_that_has_waited_and_its_guest_is_told_what_it
     now = (folder / "seed.iso").stat()
     assert (now.st_ino, now.st_size) == (seed.st_ino, seed.st_size)  # QEMU has this very file open
     assert record.read(folder) == pid
-    assert [each["status"] for each in await qmp.ask(folder / "qmp", "query-status")] == ["running"]
+    assert [each["status"] for each in await host.ask(folder / "qmp", "query-status")] == ["running"]
     assert bench.warm == []
 
 
@@ -201,7 +201,7 @@ async def test_one_that_was_moved_and_stands_still_goes_on_with_the_next_process
     await waiting(bench)
     await bench.made.create(bench.request())
     (folder,) = bench.vm_folders
-    await qmp.ask(folder / "qmp", "stop")
+    await host.ask(folder / "qmp", "stop")
     await bench.restarted()
     await bench.made.status(bench.request())
     assert not (folder / "stopped").exists()
@@ -290,7 +290,7 @@ async def test_a_machine_keeps_its_vm_though_the_round_that_saw_it_wait_is_not_a
         await asyncio.wait([running])
     assert made.last_known_state == WOKEN
     (folder,) = bench.vm_folders
-    assert [each["status"] for each in await qmp.ask(folder / "qmp", "query-status")] == ["running"]
+    assert [each["status"] for each in await host.ask(folder / "qmp", "query-status")] == ["running"]
     assert bench.warm == [hung]
 
 
@@ -322,8 +322,8 @@ async def test_qemus_nonsense_is_an_error_of_its_own(tmp_path: Path, says: bytes
         writer.close()
 
     async with await asyncio.start_unix_server(speak, tmp_path / "qmp"):
-        with pytest.raises(qmp.QmpError):
-            await qmp.status(tmp_path / "qmp")
+        with pytest.raises(host.QmpError):
+            await host.status(tmp_path / "qmp")
 
 
 async def test_a_vm_whose_qemu_talks_nonsense_makes_no_round_fail_and_is_replaced(bench: WarmBench) -> None:
@@ -386,7 +386,7 @@ async def test_a_woken_vm_that_is_found_standing_still_goes_on_in_a_later_round(
     await waiting(bench)
     await bench.made.create(bench.request())
     (folder,) = bench.vm_folders
-    await qmp.ask(folder / "qmp", "stop")
+    await host.ask(folder / "qmp", "stop")
     bench.clock.rests.clear()
     await bench.tended()
     assert not (folder / "stopped").exists()

@@ -17,9 +17,10 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.kube.patches import CONTESTS, Contests
-from kubewright.machines.machine import act, steps, userdata
-from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.requests import Requests
+from kubewright.machines.machine import act
+from kubewright.machines.machine.act import TOKEN_NAMESPACE, Requests, token_name
+from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.seen import Call, Plan, Step, UpdateVm
 from kubewright.nodes.drain.removals import Removals
 from kubewright.runtime.result import Result
 from kubewright.testing.acts import Cloud, Happened, Told, at_rest, happened
@@ -40,7 +41,7 @@ RUNNING, GOING = (
     machine("Running"),
     machine("Terminating", deleted=minutes(1), finalizers=("f", names.FINALIZER)),
 )
-TOKEN = Key(userdata.NAMESPACE, userdata.token_name("u1"))
+TOKEN = Key(TOKEN_NAMESPACE, token_name("u1"))
 TOKEN_PATH = f"/api/v1/namespaces/{TOKEN.namespace}/secrets/{TOKEN.name}"
 
 
@@ -60,9 +61,9 @@ class Performed(Happened):
     ``target``  the cluster of the nodes
     """
 
-    failed: steps.Step | str | None = "nothing failed"
+    failed: Step | str | None = "nothing failed"
     said: str = ""
-    done: tuple[tuple[str, steps.Step], ...] = ()
+    done: tuple[tuple[str, Step], ...] = ()
     notes: Notes = field(default_factory=Notes)
     woken: tuple[tuple[Key, str], ...] = ()
     cloud: Cloud = field(default_factory=Cloud)
@@ -85,9 +86,9 @@ class Stage:
             self.control.lay(MACHINE, self.of)
         self.cloud, self.notes = Cloud(), Notes()
         self.woken: list[tuple[Key, str]] = []
-        self.done: list[tuple[str, steps.Step]] = []
+        self.done: list[tuple[str, Step]] = []
         self.said = ""
-        self.failed: steps.Step | str | None = "nothing failed"
+        self.failed: Step | str | None = "nothing failed"
         self.calls = VmCalls(self.cloud, self.target.clock, lambda key: self.wake(key, "the cloud answered"))
         self.removals = Removals(self.target.client)
         shared = Nothing(
@@ -105,7 +106,7 @@ class Stage:
     def wake(self, key: Key, why: str) -> None:
         self.woken.append((key, why))
 
-    async def perform(self, plan: steps.Plan, **sees: Any) -> Performed:
+    async def perform(self, plan: Plan, **sees: Any) -> Performed:
         """Perform, in the pass of a controller; what is in the background then comes to its end."""
         token = CONTESTS.set(Contests(self.target.clock.monotonic))
         try:
@@ -126,7 +127,7 @@ class Stage:
             target=self.target,
         )
 
-    async def _perform(self, plan: steps.Plan, sees: dict[str, Any]) -> Result:
+    async def _perform(self, plan: Plan, sees: dict[str, Any]) -> Result:
         at = sees.pop("at", None)
         try:
             return await self.actor.perform(seen(self.of, at, **sees), plan, self.notes)
@@ -137,7 +138,7 @@ class Stage:
 
 
 def doing(
-    *what: steps.Step,
+    *what: Step,
     of: Machine = RUNNING,
     there: bool = True,
     on_node: bool = True,
@@ -163,9 +164,7 @@ def doing(
         for shelf in (stage.control, stage.target):
             shelf.answers |= answers or {}
         stage.notes.topics = frozenset(known)
-        return stage.control, await stage.perform(
-            steps.Plan(what, **says), **{"at": IN_CACHE, **(sees or {})}
-        )
+        return stage.control, await stage.perform(Plan(what, **says), **{"at": IN_CACHE, **(sees or {})})
 
     return act_
 
@@ -179,9 +178,7 @@ def calling(verb: Verb, *vms: Instance, **sees: Any) -> Does:
         await stage.target.put(SECRET, user_data(WANTS_TOKEN))
         stage.cloud.vms |= {each.provider_id: each for each in vms}
         left = VmSeen(last_known_state="new")
-        return stage.control, await stage.perform(
-            steps.Plan((steps.Call(verb),)), vm=left, inputs="these", **sees
-        )
+        return stage.control, await stage.perform(Plan((Call(verb),)), vm=left, inputs="these", **sees)
 
     return act_
 
@@ -194,9 +191,9 @@ def updating(annotations: Mapping[str, str], *, refused: bool = False) -> Does:
         await stage.target.put(MACHINE_CLASS, klass(providerSpec={"tags": {"of": "the class"}}))
         if refused:
             stage.control.answers |= {PATH: Forbidden("no")}
-        step = steps.UpdateVm({"annotations": annotations}, {"tags": {"a": "1"}}, {"tags": {"b": "2"}})
+        step = UpdateVm({"annotations": annotations}, {"tags": {"a": "1"}}, {"tags": {"b": "2"}})
         left = VmSeen(last_known_state="new")
-        return stage.control, await stage.perform(steps.Plan((step,)), vm=left, inputs="these")
+        return stage.control, await stage.perform(Plan((step,)), vm=left, inputs="these")
 
     return act_
 
@@ -216,7 +213,7 @@ def updated(goal: Mapping[str, Any], before: Mapping[str, Any]) -> Callable[[She
 
 def none_asked(after: Performed) -> None:
     assert after.cloud.asked == []
-    assert isinstance(after.failed, steps.UpdateVm)
+    assert isinstance(after.failed, UpdateVm)
 
 
 def patched(body: Mapping[str, Any], version: str = "101", *, status: bool = False) -> Write:

@@ -8,15 +8,16 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, InitConfiguration, KubeadmConfigSpec
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, ObjectReference
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError
-from kubewright.bootstrap import act, lock, steps
+from kubewright.bootstrap import act, lock
+from kubewright.bootstrap import seen as steps
+from kubewright.bootstrap.decide import available
 from kubewright.bootstrap.look import Looker
 from kubewright.bootstrap.seen import DataSeen, Seen
-from kubewright.bootstrap.status import available
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Silent
@@ -24,7 +25,6 @@ from kubewright.kube.patches import Contested, Target
 from kubewright.kube.transport import InProcess
 from kubewright.pki.credentials import Purpose, problem_of
 from kubewright.runtime.credentials.values import pair_of
-from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, all_ended, happened, laid
@@ -32,7 +32,7 @@ from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import Request, Response
+from kubewright.wire.http import Handler, Request, Response
 
 from ..looks.of_kubeadm_configs import EC, PAIR, TOKEN, Provider, authority, cluster, config, machine
 
@@ -112,11 +112,10 @@ def doing(
             secret=seen_secret,
             **saw,
         )
-        reports = Reports(stage.client, KUBEADM_CONFIG, told)
-        client = Client(InProcess(_withheld), stage.clock) if withheld else stage.client
-        actor = act.Actor(client, stage.looker, stage.calls, reports)
+        client = Client(InProcess(_withheld(stage)), stage.clock) if withheld else stage.client
+        configs = act.KubeadmConfigs(client, stage.in_caches.configs, told, stage.looker, stage.calls)
         plan = steps.Plan(what, wake, report=report, unless_done=unless_done)
-        found = await happened(actor.perform(seen, plan), told)
+        found = await happened(configs.carry_out(written, seen, plan), told)
         stage.running = stage.calls.seen(ITSELF, Key("n", "c"), TOKEN).running
         await all_ended()
         return stage, found
@@ -124,8 +123,13 @@ def doing(
     return act_
 
 
-async def _withheld(_request: Request) -> Response:
-    raise WITHHELD
+def _withheld(stage: Stage) -> Handler:
+    async def handle(request: Request) -> Response:
+        if not request.path.endswith("/status"):
+            raise WITHHELD
+        return await stage.handle(request)
+
+    return handle
 
 
 def then_looks(first: Callable[[], Any], data: str | None = None):

@@ -16,9 +16,37 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.errors import Deposed, Silent
-from kubewright.machines.machine import act, steps, userdata
-from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.seen import Begun, Refused
+from kubewright.machines.machine import act
+from kubewright.machines.machine.act import token_description
+from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.seen import (
+    AddFinalizer,
+    Annotate,
+    Attachment,
+    Begun,
+    Call,
+    Cordon,
+    DeleteBootstrapToken,
+    DeleteMachine,
+    DeleteNode,
+    DeleteVolumeAttachments,
+    Drain,
+    EndPreservation,
+    Milestone,
+    Record,
+    Refused,
+    RemoveFinalizer,
+    Report,
+    SetDrainFailedCondition,
+    SetPreservationMarks,
+    SetPreservedCondition,
+    SetTerminatingCondition,
+    SetUpdateCondition,
+    Step,
+    SyncCapacity,
+    SyncNode,
+    UpdateVm,
+)
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write
@@ -55,7 +83,7 @@ from .of_infra_machines import result
 
 ITS_TOKEN = Secret(
     metadata=ObjectMeta(name=TOKEN.name, namespace=TOKEN.namespace, uid="t1"),
-    data={"description": userdata.token_description("m1").encode()},
+    data={"description": token_description("m1").encode()},
 )
 
 
@@ -64,41 +92,41 @@ def attachment(name: str) -> VolumeAttachment:
 
 
 MARK, CONDITION = {"metadata": {"labels": {"a": "b"}}}, {"status": {"conditions": [{"type": "A"}]}}
-MARKS = (steps.SyncNode, steps.SetPreservationMarks, steps.Cordon)
+MARKS = (SyncNode, SetPreservationMarks, Cordon)
 CONDITIONS = (
-    steps.SyncCapacity,
-    steps.SetPreservedCondition,
-    steps.SetUpdateCondition,
-    steps.SetTerminatingCondition,
-    steps.SetDrainFailedCondition,
+    SyncCapacity,
+    SetPreservedCondition,
+    SetUpdateCondition,
+    SetTerminatingCondition,
+    SetDrainFailedCondition,
 )
 NO_A = {"annotations": {"a": None}}
-ADD = steps.AddFinalizer({"finalizers": ["x"], "annotations": {"p": "3"}})
+ADD = AddFinalizer({"finalizers": ["x"], "annotations": {"p": "3"}})
 ADDED = patched({"metadata": {"finalizers": ["x"], "annotations": {"p": "3"}}})
-RECORD = steps.Record(VM)
+RECORD = Record(VM)
 RECORDED = patched({"metadata": {"labels": {"node": "m1"}}, "spec": {"providerID": "sim:///here/vm-1"}})
-RELEASE = steps.RemoveFinalizer()
+RELEASE = RemoveFinalizer()
 RELEASED = patched({"metadata": {"finalizers": ["f"]}})
-END = steps.EndPreservation("it is over")
+END = EndPreservation("it is over")
 ENDED = patched({"status": {"currentStatus": {"preserveExpiryTime": None}}}, status=True)
-DELETE = steps.DeleteNode("m1", "n1")
-FREE = steps.DeleteNode("m1", "n1", ("g",), "101")
+DELETE = DeleteNode("m1", "n1")
+FREE = DeleteNode("m1", "n1", ("g",), "101")
 FREED = on_node({"metadata": {"finalizers": ["g"]}}, version="101")
-CORDON = steps.Cordon(MARK)
+CORDON = Cordon(MARK)
 TAINTS = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
-TAINT = steps.SyncNode({**TAINTS, "metadata": {"resourceVersion": "101"}})
+TAINT = SyncNode({**TAINTS, "metadata": {"resourceVersion": "101"}})
 CORDONED = {"spec": {"unschedulable": True}}
-UNSCHEDULABLE = steps.Cordon({**CORDONED, "metadata": {"resourceVersion": "101"}})
+UNSCHEDULABLE = Cordon({**CORDONED, "metadata": {"resourceVersion": "101"}})
 OTHER_TAINTS = {
     "metadata": {"resourceVersion": "1000"},
     "spec": {"providerID": VM.provider_id, "taints": [{"key": "o", "effect": "NoExecute"}]},
 }
-FAILED = steps.Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, "it is ill")
+FAILED = Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, "it is ill")
 TOLD = (("m1", "DeletionTriggered", "it is ill", False),)
-OVER = steps.Milestone(EventReason.DELETION_TRIGGERED, "it is ill")
+OVER = Milestone(EventReason.DELETION_TRIGGERED, "it is ill")
 WARNING = (EventReason.FAILED_DRAIN, "a pod stays")
 WARNED = (("m1", "FailedDrain", "a pod stays", True),)
-ATTACHED = tuple(steps.Attachment(name, f"uid-{name}") for name in ("v", "w"))
+ATTACHED = tuple(Attachment(name, f"uid-{name}") for name in ("v", "w"))
 DETACHED = tuple(deleted(f"{ATTACHMENTS}/{name}", f"uid-{name}") for name in ("v", "w"))
 EVICTED = Write(
     "POST",
@@ -131,7 +159,7 @@ def failed(version: str = "101") -> Write:
     )
 
 
-def refusal(step: steps.Step | None, left: timedelta) -> Refused:
+def refusal(step: Step | None, left: timedelta) -> Refused:
     return Refused(step, "no", Code.PermissionDenied, NOW + left)
 
 
@@ -151,87 +179,87 @@ _ILL = machine(
 ILL = structs.replace(_ILL, status=structs.replace(_ILL.status, conditions=(READY,)))
 
 OF_THE_MACHINE = (
-    Scene("its finalizer and its priority", doing(ADD), (steps.AddFinalizer,), (ADDED,), then=result(None)),
+    Scene("its finalizer and its priority", doing(ADD), (AddFinalizer,), (ADDED,), then=result(None)),
     Scene(
         "its own annotations",
-        doing(steps.Annotate(NO_A)),
-        (steps.Annotate,),
+        doing(Annotate(NO_A)),
+        (Annotate,),
         (patched({"metadata": NO_A}),),
     ),
-    Scene("its VM is put on record", doing(RECORD), (steps.Record,), (RECORDED,)),
+    Scene("its VM is put on record", doing(RECORD), (Record,), (RECORDED,)),
     Scene(
         "its preservation ends, and the status is written onto the version that this has made",
         doing(END, report=FAILED),
-        (steps.EndPreservation,),
+        (EndPreservation,),
         (ENDED, failed("102")),
         (("m1", "PreservationEnded", "it is over", False),),
     ),
     Scene(
         "a preservation that does not end is not told",
         doing(END, answers={PATH: Conflict("changed")}),
-        (steps.EndPreservation,),
+        (EndPreservation,),
         (ENDED,),
         error=Conflict,
     ),
     Scene(
         "it is deleted, as the one that was seen",
-        doing(steps.DeleteMachine("it is ill")),
-        (steps.DeleteMachine,),
+        doing(DeleteMachine("it is ill")),
+        (DeleteMachine,),
         (deleted(PATH, "u1"),),
         TOLD,
     ),
     Scene(
         "what is new of its node is not written onto a machine that was just deleted: that has made a version",
-        doing(steps.DeleteMachine("it is ill"), sees={"at": node(SILENT)}),
-        (steps.DeleteMachine,),
+        doing(DeleteMachine("it is ill"), sees={"at": node(SILENT)}),
+        (DeleteMachine,),
         (deleted(PATH, "u1"),),
         TOLD,
         then=result(None),
     ),
     Scene(
         "its deletion is no event when it is gone",
-        doing(steps.DeleteMachine("it is ill"), there=False),
-        (steps.DeleteMachine,),
+        doing(DeleteMachine("it is ill"), there=False),
+        (DeleteMachine,),
         (deleted(PATH, "u1"),),
         then=result(None),
     ),
     Scene(
         "another machine of its name is not deleted",
-        doing(steps.DeleteMachine("it is ill"), of=RUNNING, answers={PATH: Conflict("another uid")}),
-        (steps.DeleteMachine,),
+        doing(DeleteMachine("it is ill"), of=RUNNING, answers={PATH: Conflict("another uid")}),
+        (DeleteMachine,),
         (deleted(PATH, "u1"),),
         error=Conflict,
     ),
     Scene(
         "its token and its finalizer go, and then its status is left alone",
         doing(
-            steps.DeleteBootstrapToken(),
+            DeleteBootstrapToken(),
             RELEASE,
             of=GOING,
             lays=((SECRET, ITS_TOKEN),),
             report=FAILED,
             milestone=OVER,
         ),
-        (steps.DeleteBootstrapToken, steps.RemoveFinalizer),
+        (DeleteBootstrapToken, RemoveFinalizer),
         (deleted(TOKEN_PATH, "t1"), RELEASED),
-        then=gone(TOKEN_PATH, done=(("u1", steps.DeleteBootstrapToken()), ("u1", RELEASE))),
+        then=gone(TOKEN_PATH, done=(("u1", DeleteBootstrapToken()), ("u1", RELEASE))),
     ),
     Scene(
         "a token that never was is none to delete",
-        doing(steps.DeleteBootstrapToken()),
-        (steps.DeleteBootstrapToken,),
+        doing(DeleteBootstrapToken()),
+        (DeleteBootstrapToken,),
     ),
     Scene(
         "the finalizer of a machine that is gone is off",
         doing(RELEASE, of=GOING, there=False, milestone=OVER),
-        (steps.RemoveFinalizer,),
+        (RemoveFinalizer,),
         (RELEASED,),
         TOLD,
     ),
     Scene(
         "the last finalizer",
         doing(RELEASE),
-        (steps.RemoveFinalizer,),
+        (RemoveFinalizer,),
         (patched({"metadata": {"finalizers": []}}),),
     ),
 )
@@ -240,7 +268,7 @@ OF_CALLS = (
     Scene(
         "its VM is asked for after the pass, with a token for the time that it has to join",
         calling(Verb.ENSURE),
-        (steps.Call,),
+        (Call,),
         (
             patched({"status": {"lastKnownState": "new"}}, status=True),
             Write("POST", "/api/v1/namespaces/kube-system/secrets", ANY),
@@ -250,7 +278,7 @@ OF_CALLS = (
     Scene(
         "a token is good until the creation ends, where that is later",
         calling(Verb.ENSURE, begun=Begun(created=NOW + minutes(5))),
-        (steps.Call,),
+        (Call,),
         (
             patched({"status": {"lastKnownState": "new"}}, status=True),
             Write("POST", "/api/v1/namespaces/kube-system/secrets", ANY),
@@ -260,21 +288,21 @@ OF_CALLS = (
     Scene(
         "its VM is looked for after the pass",
         calling(Verb.LOOK),
-        (steps.Call,),
+        (Call,),
         (patched({"status": {"lastKnownState": "new"}}, status=True),),
         then=asked("status"),
     ),
     Scene(
         "its VM is deleted after the pass",
         calling(Verb.DELETE, Instance("sim:///here/m1", "m1")),
-        (steps.Call,),
+        (Call,),
         (patched({"status": {"lastKnownState": "new"}}, status=True),),
         then=asked("delete"),
     ),
     Scene(
         "its VM is updated after the pass, when the mark is written",
         updating({names.UPDATE_ANNOTATION: "hash"}),
-        (steps.UpdateVm,),
+        (UpdateVm,),
         (
             patched({"metadata": {"annotations": {names.UPDATE_ANNOTATION: "hash"}}}),
             patched({"status": {"lastKnownState": "new"}}, "102", status=True),
@@ -284,22 +312,22 @@ OF_CALLS = (
     Scene(
         "a mark that is there is not written again",
         updating({}),
-        (steps.UpdateVm,),
+        (UpdateVm,),
         (patched({"status": {"lastKnownState": "new"}}, status=True),),
         then=updated({"tags": {"a": "1"}}, {"tags": {"b": "2"}}),
     ),
     Scene(
         "without the mark no driver is called",
         updating({names.UPDATE_ANNOTATION: "hash"}, refused=True),
-        (steps.UpdateVm,),
+        (UpdateVm,),
         (patched({"metadata": {"annotations": {names.UPDATE_ANNOTATION: "hash"}}}),),
         error=Forbidden,
         then=lambda _shelf, after: none_asked(after),
     ),
     Scene(
         "what a new VM has of its class is recorded with it",
-        doing(steps.Record(VM, {names.APPLIED_SPEC_ANNOTATION: "{}"}), of=machine("", vm=False)),
-        (steps.Record,),
+        doing(Record(VM, {names.APPLIED_SPEC_ANNOTATION: "{}"}), of=machine("", vm=False)),
+        (Record,),
         (
             patched(
                 {
@@ -330,21 +358,21 @@ OF_THE_NODE = (
     ),
     Scene(
         "taints are written onto the version that the step before has made, in which they are the same",
-        doing(steps.SyncCapacity(CONDITION), TAINT, UNSCHEDULABLE),
-        (steps.SyncCapacity, steps.SyncNode, steps.Cordon),
+        doing(SyncCapacity(CONDITION), TAINT, UNSCHEDULABLE),
+        (SyncCapacity, SyncNode, Cordon),
         (on_node(CONDITION, status=True), on_node(TAINTS, version="102"), on_node(CORDONED, version="103")),
-        then=says(done=(("u1", steps.SyncCapacity(CONDITION)), ("u1", TAINT), ("u1", UNSCHEDULABLE))),
+        then=says(done=(("u1", SyncCapacity(CONDITION)), ("u1", TAINT), ("u1", UNSCHEDULABLE))),
     ),
     Scene(
         "a heartbeat since is no reason to look again at taints, which are the same",
-        doing(steps.SyncCapacity(CONDITION), TAINT, node_now={"metadata": {"resourceVersion": "1000"}}),
-        (steps.SyncCapacity, steps.SyncNode),
+        doing(SyncCapacity(CONDITION), TAINT, node_now={"metadata": {"resourceVersion": "1000"}}),
+        (SyncCapacity, SyncNode),
         (on_node(CONDITION, status=True), on_node(TAINTS, version="102")),
     ),
     Scene(
         "taints that another client has written since stay",
-        doing(steps.SyncCapacity(CONDITION), TAINT, node_now=OTHER_TAINTS),
-        (steps.SyncCapacity, steps.SyncNode),
+        doing(SyncCapacity(CONDITION), TAINT, node_now=OTHER_TAINTS),
+        (SyncCapacity, SyncNode),
         (on_node(CONDITION, status=True), on_node(TAINTS, version="101")),
         error=Conflict,
         then=lambda _shelf, after: node_has(after, "spec", OTHER_TAINTS["spec"]),
@@ -352,73 +380,73 @@ OF_THE_NODE = (
     Scene(
         "taints that another client has written after the first step stay",
         doing(CORDON, TAINT, UNSCHEDULABLE, node_now={"spec": {"unschedulable": True}}),
-        (steps.Cordon, steps.SyncNode),
+        (Cordon, SyncNode),
         (on_node(MARK), on_node(TAINTS, version="101")),
         error=Conflict,
     ),
     Scene(
         "a node that is gone ends the pass until the cache shows it",
         doing(CORDON, RECORD, on_node=False),
-        (steps.Cordon, steps.Record),
+        (Cordon, Record),
         (on_node(MARK),),
         error=act.NodeGone,
         then=lambda _shelf, after: told_as(after, "node m1 is gone, and the cache does not show it yet"),
     ),
     Scene(
         "its pods are asked to leave, and others when these have answered",
-        doing(steps.Drain(DrainPlan(evict=(POD,), more=True))),
-        (steps.Drain,),
+        doing(Drain(DrainPlan(evict=(POD,), more=True))),
+        (Drain,),
         (EVICTED,),
         then=says(
             woken=((KEY, "its pods have been asked to leave"),),
-            done=(("u1", steps.Drain(DrainPlan(evict=(POD,), more=True))),),
+            done=(("u1", Drain(DrainPlan(evict=(POD,), more=True))),),
         ),
     ),
     Scene(
         "a pod that may not leave yet is remembered",
         doing(
-            steps.Drain(DrainPlan(evict=(POD,))),
+            Drain(DrainPlan(evict=(POD,))),
             answers={"/api/v1/namespaces/default/pods/web/eviction": TooManyRequests("a budget")},
         ),
-        (steps.Drain,),
+        (Drain,),
         (EVICTED,),
         then=lambda _shelf, after: tried(after),
     ),
     Scene(
         "VolumeAttachments are deleted",
         doing(
-            steps.DeleteVolumeAttachments(ATTACHED),
+            DeleteVolumeAttachments(ATTACHED),
             lays=tuple((VOLUME_ATTACHMENT, attachment(name)) for name in ("v", "w")),
         ),
-        (steps.DeleteVolumeAttachments,),
+        (DeleteVolumeAttachments,),
         DETACHED,
         then=gone(f"{ATTACHMENTS}/v", f"{ATTACHMENTS}/w"),
     ),
     Scene(
         "a VolumeAttachment that is gone does not keep the next one",
-        doing(steps.DeleteVolumeAttachments(ATTACHED), lays=((VOLUME_ATTACHMENT, attachment("w")),)),
-        (steps.DeleteVolumeAttachments,),
+        doing(DeleteVolumeAttachments(ATTACHED), lays=((VOLUME_ATTACHMENT, attachment("w")),)),
+        (DeleteVolumeAttachments,),
         DETACHED,
         then=gone(f"{ATTACHMENTS}/w"),
     ),
     Scene(
         "the node is deleted, and it is remembered that no live look is due for its VM",
         doing(DELETE, of=GOING),
-        (steps.DeleteNode,),
+        (DeleteNode,),
         (deleted(NODE_PATH, "n1"),),
         then=gone(NODE_PATH, notes=Notes(vm_checked_after_deletion="sim:///here/vm-1")),
     ),
     Scene(
         "MCM's finalizer goes before the node",
         doing(FREE, of=GOING),
-        (steps.DeleteNode,),
+        (DeleteNode,),
         (FREED, deleted(NODE_PATH, "n1")),
         then=gone(NODE_PATH),
     ),
     Scene(
         "MCM's finalizer was the last one",
-        doing(steps.DeleteNode("m1", "n1", (), "101"), of=GOING),
-        (steps.DeleteNode,),
+        doing(DeleteNode("m1", "n1", (), "101"), of=GOING),
+        (DeleteNode,),
         (on_node({"metadata": {"finalizers": None}}, version="101"), deleted(NODE_PATH, "n1")),
     ),
     Scene(
@@ -430,7 +458,7 @@ OF_THE_NODE = (
                 "metadata": {"finalizers": ["g", names.NODE_FINALIZER, "h"], "resourceVersion": "1000"}
             },
         ),
-        (steps.DeleteNode,),
+        (DeleteNode,),
         (FREED,),
         error=Conflict,
         then=lambda _shelf, after: guarded(after, "g", names.NODE_FINALIZER, "h"),
@@ -438,14 +466,14 @@ OF_THE_NODE = (
     Scene(
         "a node that is gone is deleted",
         doing(FREE, DELETE, of=GOING, on_node=False),
-        (steps.DeleteNode,),
+        (DeleteNode,),
         (FREED, deleted(NODE_PATH, "n1")),
         then=says(done=(("u1", FREE), ("u1", DELETE))),
     ),
     Scene(
         "another node of its name is not deleted",
-        doing(steps.DeleteNode("m1", "n0"), of=GOING),
-        (steps.DeleteNode,),
+        doing(DeleteNode("m1", "n0"), of=GOING),
+        (DeleteNode,),
         (deleted(NODE_PATH, "n0"),),
         error=Conflict,
         then=says(notes=Notes(), failed="nothing failed"),
@@ -456,7 +484,7 @@ OF_REFUSALS = (
     Scene(
         "a step that is refused for good is named, what came before it is done, and nothing after it",
         doing(CORDON, RECORD, END, answers={f"PATCH {PATH}": Forbidden("no")}, report=FAILED),
-        (steps.Cordon, steps.Record, steps.EndPreservation),
+        (Cordon, Record, EndPreservation),
         (on_node(MARK), RECORDED),
         error=Forbidden,
         then=says(failed=RECORD, said="no", done=(("u1", CORDON),)),
@@ -465,7 +493,7 @@ OF_REFUSALS = (
         Scene(
             f"{type(step).__name__}: a node that was made again under its name is no refusal, in {what}",
             doing(step, RECORD, of=of, node_now={"metadata": {"uid": "n2"}}),
-            (type(step), steps.Record),
+            (type(step), Record),
             (write,),
             error=Conflict,
             then=says(failed="nothing failed", done=()),
@@ -473,7 +501,7 @@ OF_REFUSALS = (
         for what, of in (("a life", RUNNING), ("a deletion", GOING))
         for step, write in (
             (CORDON, on_node(MARK)),
-            (steps.SyncCapacity(CONDITION), on_node(CONDITION, status=True)),
+            (SyncCapacity(CONDITION), on_node(CONDITION, status=True)),
             (FREE, FREED),
         )
     ),
@@ -492,18 +520,18 @@ OF_REFUSALS = (
         )
         for step, path, *writes in (
             (RELEASE, PATH, RELEASED),
-            (steps.DeleteMachine("it is ill"), PATH, deleted(PATH, "u1")),
-            (steps.DeleteVolumeAttachments(ATTACHED), f"{ATTACHMENTS}/v", DETACHED[0]),
+            (DeleteMachine("it is ill"), PATH, deleted(PATH, "u1")),
+            (DeleteVolumeAttachments(ATTACHED), f"{ATTACHMENTS}/v", DETACHED[0]),
             (DELETE, NODE_PATH, deleted(NODE_PATH, "n1")),
             (FREE, NODE_PATH, FREED),
             (CORDON, NODE_PATH, on_node(MARK)),
-            (steps.DeleteBootstrapToken(), TOKEN_PATH),
+            (DeleteBootstrapToken(), TOKEN_PATH),
         )
     ),
     Scene(
         "a conflict is no refusal",
         doing(RECORD, answers={f"PATCH {PATH}": Conflict("changed")}, report=FAILED),
-        (steps.Record,),
+        (Record,),
         (RECORDED,),
         error=Conflict,
         then=says(failed="nothing failed"),
@@ -519,15 +547,15 @@ OF_REFUSALS = (
         )
         for error in (Silent("no answer"), ServerError("it is broken"))
         for kind, step, path, write in (
-            (steps.Cordon, CORDON, NODE_PATH, on_node(MARK)),
-            (steps.DeleteNode, DELETE, NODE_PATH, deleted(NODE_PATH, "n1")),
-            (steps.DeleteBootstrapToken, steps.DeleteBootstrapToken(), TOKEN_PATH, None),
+            (Cordon, CORDON, NODE_PATH, on_node(MARK)),
+            (DeleteNode, DELETE, NODE_PATH, deleted(NODE_PATH, "n1")),
+            (DeleteBootstrapToken, DeleteBootstrapToken(), TOKEN_PATH, None),
         )
     ),
     Scene(
         "that the node's server does not answer ends the pass of a living machine",
         doing(CORDON, answers={NODE_PATH: Silent("no answer")}),
-        (steps.Cordon,),
+        (Cordon,),
         (on_node(MARK),),
         error=Silent,
         then=says(failed="nothing failed"),
@@ -535,7 +563,7 @@ OF_REFUSALS = (
     Scene(
         "that the machine's own server does not answer is not remembered of a deletion",
         doing(RELEASE, of=GOING, answers={PATH: Deposed("it is over")}),
-        (steps.RemoveFinalizer,),
+        (RemoveFinalizer,),
         (RELEASED,),
         error=Deposed,
         then=says(failed="nothing failed"),
@@ -569,7 +597,7 @@ OF_REFUSALS = (
     Scene(
         "a status that was refused a moment ago rests, and is not told",
         doing(RECORD, report=FAILED, sees={"refused": (refusal(None, minutes(1)),)}, milestone=OVER),
-        (steps.Record,),
+        (Record,),
         (RECORDED,),
         then=says(done=(("u1", RECORD),)),
     ),
@@ -601,7 +629,7 @@ OF_WHAT_IS_TOLD = (
     ),
     Scene(
         "a milestone that most machines pass quickly is no event",
-        doing(milestone=steps.Milestone(EventReason.DELETION_TRIGGERED, "it is ill", event=False)),
+        doing(milestone=Milestone(EventReason.DELETION_TRIGGERED, "it is ill", event=False)),
         (),
     ),
     Scene(
@@ -630,6 +658,6 @@ OF_WHAT_IS_TOLD = (
 
 ACT = Act(
     "machines.machine.act",
-    steps.Step,
+    Step,
     (*OF_THE_MACHINE, *OF_CALLS, *OF_THE_NODE, *OF_REFUSALS, *OF_WHAT_IS_TOLD),
 )

@@ -10,7 +10,7 @@ from kubewright.testing.looks import beside
 
 ACTS = tuple(each.ACT for each in beside(__file__, __package__))
 
-WHOLE_PASSES = {"reserves.act"}
+WHOLE_PASSES = {"infra.cluster.act", "reserves.act"}
 """Acts whose steps are seen in scenes of whole passes (tests/unit/passes)."""
 
 

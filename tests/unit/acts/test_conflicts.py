@@ -28,7 +28,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.bootstrap import act as bootstrap
-from kubewright.bootstrap import steps as bootstrap_steps
+from kubewright.bootstrap import seen as bootstrap_steps
 from kubewright.clusters.cluster import act as cluster_act
 from kubewright.clusters.cluster import seen as cluster_seen
 from kubewright.clusters.external.object import External
@@ -46,15 +46,14 @@ from kubewright.infra.machine.act import InfraMachines
 from kubewright.infra.machine.seen import Seen as InfraSeen
 from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine import act as mcm_act
-from kubewright.machines.machine import steps as mcm_steps
-from kubewright.machines.machine.look import Notes
+from kubewright.machines.machine import seen as mcm_seen
+from kubewright.machines.machine.memory import Notes
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
 from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
 from kubewright.testing.clocks import BEGIN
@@ -114,10 +113,11 @@ async def kubeadm_config(*, data: bool) -> tuple[Shelf, Happened]:
     else:
         seen = await provider.looker.look(old)
         steps = (bootstrap_steps.PatchSpec(KubeadmConfigSpec(init_configuration=InitConfiguration())),)
-    reports = Reports(provider.client, KUBEADM_CONFIG, told)
-    actor = bootstrap.Actor(provider.client, provider.looker, provider.calls, reports)
+    configs = bootstrap.KubeadmConfigs(
+        provider.client, provider.in_caches.configs, told, provider.looker, provider.calls
+    )
     provider.asked.clear()
-    return provider, await done(actor.perform(seen, bootstrap_steps.Plan(steps)), told)
+    return provider, await done(configs.carry_out(old, seen, bootstrap_steps.Plan(steps)), told)
 
 
 async def kubeadm_spec() -> tuple[Shelf, Happened]:
@@ -142,7 +142,7 @@ async def mcm_machine() -> tuple[Shelf, Happened]:
         control=shelf.client, target=shelf.client, recorder=told, clock=shelf.clock, removals=None
     )
     actor = mcm_act.Actor(shared, None, None, lambda *_: None, lambda *_: None)
-    plan = mcm_steps.Plan((mcm_steps.Record(scenes.VM),))
+    plan = mcm_seen.Plan((mcm_seen.Record(scenes.VM),))
     return shelf, await done(actor.perform(scenes.seen(of), plan, Notes()), told)
 
 

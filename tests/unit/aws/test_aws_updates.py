@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kubewright.driver.errors import InvalidArgument
-from kubewright.providers.aws import updates
+from kubewright.providers.aws import launch
 from kubewright.providers.aws.instances import Vm, vms
 from kubewright.providers.aws.launch import Step
 from kubewright.providers.aws.spec import parse_spec
@@ -43,7 +43,7 @@ def asked(
     """The requests for a change of a class."""
     spec, of = parse_spec({**SMALL, **after}), of or vm()
     last = None if before is None else {**SMALL, **before}
-    steps: list[Step] = list(updates.steps(spec, last, of, updates.changes(spec, last, of, TAGS_OF)))
+    steps: list[Step] = list(launch.steps(spec, last, of, launch.changes(spec, last, of, TAGS_OF)))
     return [(each.operation, dict(each.arguments)) for each in steps]
 
 
@@ -63,7 +63,7 @@ EVERY = ["i-1", "eni-1", "vol-1"]
 
 
 def test_the_parts_of_an_instance_are_all_that_is_attached() -> None:
-    assert updates.parts(vm()) == ["eni-1", "vol-1", "vol-2"]
+    assert launch.parts(vm()) == ["eni-1", "vol-1", "vol-2"]
 
 
 def test_a_flat_map_changes_all_that_the_launch_has_made_with_one_request_and_nothing_else() -> None:
@@ -109,21 +109,21 @@ CHECKS = [
     (
         "turned off",
         {},
-        {updates.CHECKS: False},
+        {launch.CHECKS: False},
         vm(),
         [("ModifyInstanceAttribute", {"InstanceId": "i-1", **OFF})],
     ),
-    ("off already", {}, {updates.CHECKS: False}, vm(checks=False), []),
+    ("off already", {}, {launch.CHECKS: False}, vm(checks=False), []),
     (
         "turned on",
-        {updates.CHECKS: False},
-        {updates.CHECKS: True},
+        {launch.CHECKS: False},
+        {launch.CHECKS: True},
         vm(checks=False),
         [("ModifyInstanceAttribute", {"InstanceId": "i-1", **ON})],
     ),
     (
         "not said any more",
-        {updates.CHECKS: False},
+        {launch.CHECKS: False},
         {},
         vm(checks=False),
         [("ModifyInstanceAttribute", {"InstanceId": "i-1", **ON})],
@@ -132,7 +132,7 @@ CHECKS = [
     (
         "of several interfaces, only that of the class",
         {},
-        {updates.CHECKS: False},
+        {launch.CHECKS: False},
         vm(slots=2),
         [("ModifyNetworkInterfaceAttribute", {"NetworkInterfaceId": "eni-1", **OFF})],
     ),
@@ -149,11 +149,11 @@ def test_checks_of_packets(
 
 
 def test_what_ec2_may_not_show_yet_is_as_if_it_did() -> None:
-    after = {**SMALL, "tags": {**TAGS, "team": "a"}, updates.CHECKS: False}
+    after = {**SMALL, "tags": {**TAGS, "team": "a"}, launch.CHECKS: False}
     spec, before = parse_spec(after), vm()
-    what = updates.changes(spec, {}, before, TAGS_OF)
-    shown = updates.updated(spec, {}, before, what)
+    what = launch.changes(spec, {}, before, TAGS_OF)
+    shown = launch.updated(spec, {}, before, what)
     assert shown.tag("team") == "a"
     assert [shown.source_dest_check, shown.network_interfaces[0].source_dest_check] == [False, False]
     tags_of = {each: {**TAGS_OF[each], "team": "a"} for each in ("eni-1", "vol-1")}
-    assert not list(updates.steps(spec, after, shown, updates.changes(spec, after, shown, tags_of)))
+    assert not list(launch.steps(spec, after, shown, launch.changes(spec, after, shown, tags_of)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry.custom import jsonpath
+from kubewright.apiserver.registry import custom
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.base.limits import REMEMBERED_CHARS, remembered
 from kubewright.builtin.scheduling.facts import amount
@@ -34,7 +34,7 @@ def test_a_short_text_is_judged_once_and_the_oldest_is_forgotten() -> None:
 ASKED: dict[str, Callable[[str], Any]] = {
     "a date": lambda text: DATES.validate({"at": text}),
     "a quantity": amount,
-    "a JSON path": lambda text: jsonpath.parse(f".{text}"),
+    "a JSON path": lambda text: custom.parse(f".{text}"),
     "a name of a kind": plural_of,
 }
 

@@ -35,17 +35,18 @@ from kubewright.api.core import Secret, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import AT_ONCE
-from kubewright.bootstrap.decide import decide, makes_data
+from kubewright.bootstrap.decide import decide, failed, makes_data
 from kubewright.bootstrap.lock import Lock
-from kubewright.bootstrap.seen import DataSeen, Seen, TokenSeen
-from kubewright.bootstrap.status import failed
-from kubewright.bootstrap.steps import (
+from kubewright.bootstrap.seen import (
+    DataSeen,
     KeepToken,
     MakeCertificates,
     OwnData,
     PatchSpec,
     Plan,
     ReleaseLock,
+    Seen,
+    TokenSeen,
     WriteData,
 )
 from kubewright.bootstrap.tokens import token_in_data

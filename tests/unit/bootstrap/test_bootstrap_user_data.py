@@ -22,8 +22,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.cloudinit import cloud_config
 from kubewright.bootstrap.containerlinux.transpile import converted
 from kubewright.bootstrap.ignition import ignition, unit_name
-from kubewright.bootstrap.joinscript import join_script
-from kubewright.bootstrap.userdata import Role, UserData
+from kubewright.bootstrap.userdata import Role, UserData, join_script
 
 SENTINEL = "/run/cluster-api/bootstrap-success.complete"
 DOCUMENT = "---\nkind: X\n"

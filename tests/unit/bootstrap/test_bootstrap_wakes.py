@@ -17,7 +17,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.bootstrap.look import Caches, Looker
-from kubewright.bootstrap.reconciler import Wakes
+from kubewright.bootstrap.wiring import Wakes
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.wire.gvk import Key

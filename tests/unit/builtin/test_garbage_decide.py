@@ -2,16 +2,19 @@
 
 import pytest
 
-from kubewright.builtin.garbage.decide import (
+from kubewright.builtin.garbage.graph import (
+    SETTLE_SECONDS,
     Delete,
     DropFinalizer,
     ForgetOwners,
+    Graph,
+    GraphNode,
+    Owner,
     OwnerState,
     Seen,
     Unblock,
     decide,
 )
-from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, GraphNode, Owner
 from kubewright.wire.gvk import Key, Resource
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -6,17 +6,22 @@ import pytest
 
 from kubewright.api.core import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.builtin.scheduling.decide import NodeInfo, Nominee, PendingPod, Placement, Resident, place
-from kubewright.builtin.scheduling.facts import PODS, NodeFacts, node_selector_terms, read_pod, requests_of
-from kubewright.builtin.scheduling.preemption import (
+from kubewright.builtin.scheduling.decide import (
     MOST_CANDIDATES,
     WAITS,
     Around,
     Budget,
+    NodeInfo,
+    Nominee,
+    PendingPod,
+    Placement,
+    Resident,
+    place,
     relieve,
     victims_on,
 )
-from kubewright.builtin.scheduling.rooms import Line, Rooms, budget_of, resident
+from kubewright.builtin.scheduling.facts import PODS, NodeFacts, node_selector_terms, read_pod, requests_of
+from kubewright.builtin.scheduling.reconciler import Line, Rooms, budget_of, resident
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import from_object
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kubewright.api.core import Node, NodeSpec, Taint
+from kubewright.builtin.nodelife import orders_of, patience
 from kubewright.builtin.scheduling.facts import Toleration
-from kubewright.builtin.taints import orders_of, patience
 
 A, B = (Taint(key=key, effect="NoExecute", value="v") for key in ("a", "b"))
 

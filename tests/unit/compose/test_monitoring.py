@@ -19,7 +19,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Request, Response

@@ -15,7 +15,7 @@ from kubewright.machines.world import Half
 from kubewright.pki.certificates import new_authority
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.lease import WHOLE, Shard
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.clocks import BEGIN, LoopClock

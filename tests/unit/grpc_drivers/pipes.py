@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.provider import DataProvider, Offer
+from kubewright.providers.grpc.client.drivers import DataProvider, Offer
 from kubewright.providers.grpc.client.serving import serve_stream
 from kubewright.providers.grpc.connection import Refused
 from kubewright.providers.grpc.contents import NotKept
@@ -17,12 +17,12 @@ from kubewright.providers.grpc.messages import (
     Failure,
     MachineClassMeta,
     MCMside,
+    Options,
     Registration,
     SecretMeta,
     decode,
     encode,
 )
-from kubewright.providers.grpc.options import Options
 from kubewright.testing.clocks import LoopClock
 
 Around = Callable[[bytes, bool], None]

@@ -8,7 +8,7 @@ import pytest
 
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError
-from kubewright.providers.grpc.client.provider import DataProvider, Provider, ProviderOffer
+from kubewright.providers.grpc.client.drivers import DataProvider, Provider, ProviderOffer
 from kubewright.providers.grpc.client.serving import serve_stream
 from kubewright.providers.grpc.messages import (
     Content,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.base.errors import InvalidInput
-from kubewright.providers.grpc.options import Options, parse_options
+from kubewright.providers.grpc.messages import Options, parse_options
 
 FILES = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
 

@@ -9,8 +9,8 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER
 from kubewright.driver.errors import Code, DriverError
-from kubewright.infra.cluster.decide import Step, cluster_status, decide
-from kubewright.infra.cluster.seen import EndpointSeen, Seen
+from kubewright.infra.cluster.decide import cluster_status, decide
+from kubewright.infra.cluster.seen import EndpointSeen, Seen, Step
 from kubewright.wire.gvk import Key
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster.endpoints import EndpointCalls
-from kubewright.infra.cluster.reconciler import Looker
+from kubewright.infra.cluster.look import Looker
 from kubewright.infra.cluster.seen import NOTHING, EndpointSeen, Seen
 from kubewright.infra.settings import InfraSettings
 from kubewright.runtime.events import Recorder
@@ -154,7 +154,7 @@ PLAIN = found()
 LABELLED = found({"labels": LABELS})
 GOING = found({"labels": LABELS, **DELETED})
 LOOK = Look(
-    "infra.cluster.reconciler",
+    "infra.cluster.look",
     Seen,
     (
         Scene(

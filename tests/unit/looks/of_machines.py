@@ -25,9 +25,8 @@ from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.machines.caches import Caches, LookDeps
 from kubewright.machines.machine.applied import Specs
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.seen import Begun, Refused, Seen
-from kubewright.machines.machine.steps import Record
+from kubewright.machines.machine.memory import Moments
+from kubewright.machines.machine.seen import Begun, Record, Refused, Seen
 from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.machines.settings import MachineSettings, ReplacementCounts
 from kubewright.nodes.drain.volumes import Attachment

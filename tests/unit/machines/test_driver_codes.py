@@ -22,10 +22,8 @@ from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.life.outcome import outcome
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.status import machine_status
-from kubewright.machines.machine.steps import Plan
-from kubewright.machines.machine.vm_record import believed
+from kubewright.machines.machine.seen import Plan, Seen, believed
+from kubewright.machines.machine.states import machine_status
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.scenes import NOW, VM, class_request, machine, minutes, node, seen
 

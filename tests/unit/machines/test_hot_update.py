@@ -19,10 +19,9 @@ from kubewright.driver.hot import digest, written
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.applied import LARGEST, NO_MARKS, Specs, against, specs_of
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.hot_update import ANOTHER_DRIVER
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.status import machine_status
-from kubewright.machines.machine.steps import Annotate, Record, SyncNode, UpdateVm
+from kubewright.machines.machine.living import ANOTHER_DRIVER
+from kubewright.machines.machine.seen import Annotate, Record, Seen, SyncNode, UpdateVm
+from kubewright.machines.machine.states import machine_status
 from kubewright.machines.machineset.member import member_of
 from kubewright.machines.settings import MachineSettings
 from kubewright.testing.scenes import NOW, SILENT, VM, Case, called, machine, minutes, node, seen

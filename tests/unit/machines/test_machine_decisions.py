@@ -21,7 +21,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Record, SyncNode
+from kubewright.machines.machine.seen import AddFinalizer, Call, DeleteBootstrapToken, Record, SyncNode
 from kubewright.machines.settings import MachineSettings, ReplacementCounts
 from kubewright.testing.scenes import (
     ENSURED,

@@ -17,7 +17,7 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Call,
     Cordon,
     DeleteBootstrapToken,

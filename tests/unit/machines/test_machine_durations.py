@@ -10,9 +10,8 @@ from kubewright.api.machine.v1alpha1 import LastOperation
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.durations import OF_KIND, Lasted, fails_to_join, lasted
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import Call, Plan
+from kubewright.machines.machine.reconciler import OF_KIND, Lasted, fails_to_join, lasted
+from kubewright.machines.machine.seen import Call, Plan, Seen
 from kubewright.testing.scenes import GONE, NOW, VM, called, machine, minutes, node, seen
 
 JOINED = LastOperation(type=OperationType.CREATE, state=OperationState.SUCCESSFUL)

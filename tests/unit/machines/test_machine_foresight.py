@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.machines.machine.foresight import foresee, outcome
+from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.testing.scenes import NOW, SILENT, machine, minutes, node, seen
 
 

@@ -20,9 +20,8 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, LookDeps, shared_of
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.memory import Moments, Read
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.unanswered import Read
 from kubewright.machines.settings import MachineSettings
 from kubewright.runtime.lease import Shard
 from kubewright.runtime.sessions.session import Fixed, Session

@@ -12,9 +12,8 @@ from kubewright.base.clock import SteadyClock
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.seen import Begun
-from kubewright.machines.machine.steps import Call, Verb
+from kubewright.machines.machine.memory import Moments, as_seen
+from kubewright.machines.machine.seen import Begun, Call, Verb
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
 from kubewright.wire.gvk import Key

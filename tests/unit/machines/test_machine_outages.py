@@ -19,11 +19,11 @@ from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Call, Record, RemoveFinalizer
+from kubewright.machines.machine.seen import Call, Record, RemoveFinalizer
 from kubewright.machines.settings import MachineSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import (

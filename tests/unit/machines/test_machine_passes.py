@@ -16,13 +16,13 @@ from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, Shared
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machine.reconciler import Machines
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, noting

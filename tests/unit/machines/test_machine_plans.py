@@ -18,7 +18,7 @@ from tests.unit.machines import (
 )
 
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Plan
+from kubewright.machines.machine.seen import Plan
 from kubewright.testing.scenes import Case, node, seen
 
 DRAINS = [

@@ -14,14 +14,14 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import OwnerReference
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.preservation import Preservation, drains_preserved, requested
-from kubewright.machines.machine.status import machine_status
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Annotate,
     EndPreservation,
     Report,
     SetPreservationMarks,
     SetPreservedCondition,
 )
+from kubewright.machines.machine.states import machine_status
 from kubewright.nodes.drain.plan import DrainPlan, Held, Obstacle
 from kubewright.testing.scenes import ENSURED, NOW, POD, READY, SILENT, machine, minutes, node, seen
 

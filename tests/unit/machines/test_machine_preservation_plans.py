@@ -23,6 +23,7 @@ from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines import node_marks
+from kubewright.machines.machine.decide import unread_because
 from kubewright.machines.machine.preservation import (
     asked_by_node,
     drains_preserved,
@@ -31,9 +32,7 @@ from kubewright.machines.machine.preservation import (
     next_look,
     preserve,
 )
-from kubewright.machines.machine.refusals import unread
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import SetPreservedCondition
+from kubewright.machines.machine.seen import Seen, SetPreservedCondition
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen
 from kubewright.wire.errors import Forbidden
@@ -42,7 +41,7 @@ NEW = NOW + timedelta(hours=96)
 KEPT = of("Failed", "now", until=LATER)
 BUSY = DrainPlan(waiting=(), wake=timedelta(seconds=5))
 MARKED = at("", says(UNTIL), calm=True, ours=True)
-HIDDEN = unread(Forbidden("no"))
+HIDDEN = unread_because(Forbidden("no"))
 OVER = "its preservation ends: "
 PLANS = [
     pytest.param(seen(of("Running", "now"), at()), None, "", id="before its expiry is written nothing is marked"),

@@ -16,19 +16,18 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.kube.errors import TimedOut
 from kubewright.machines import node_marks
-from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.health import delete_when_triggered
-from kubewright.machines.machine.refusals import (
+from kubewright.machines.machine.decide import (
     RULES,
     allowed,
+    decide,
     event_of,
     paced,
-    remember,
+    refusal_of,
     status_refused,
-    unread,
+    unread_because,
 )
-from kubewright.machines.machine.seen import Refused, Seen
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.living import delete_when_triggered
+from kubewright.machines.machine.seen import (
     AddFinalizer,
     Call,
     Cordon,
@@ -40,8 +39,10 @@ from kubewright.machines.machine.steps import (
     NodeStep,
     Plan,
     Record,
+    Refused,
     RemoveFinalizer,
     Report,
+    Seen,
     SetTerminatingCondition,
     Step,
     SyncCapacity,
@@ -110,8 +111,8 @@ MARK = SetTerminatingCondition(node_marks.terminating(node(), names.TerminatingR
 ATTACHED = Attachment("a", "uid-a")
 VOLUMES = DeleteVolumeAttachments((ATTACHED,))
 NODE = DeleteNode("m1", "n1")
-HIDDEN = unread(NO)
-LOST = unread(TimedOut("no answer in 10 s"))
+HIDDEN = unread_because(NO)
+LOST = unread_because(TimedOut("no answer in 10 s"))
 LATE = machine("Running", deleted=minutes(121))
 
 
@@ -124,7 +125,7 @@ def seen_refused(
     **more: Any,
 ) -> Seen:
     """A picture in which a step was refused a while ago."""
-    return seen(of, *at, refused=(remember(step, error, NOW - ago),), **more)
+    return seen(of, *at, refused=(refusal_of(step, error, NOW - ago),), **more)
 
 
 LIVING = [
@@ -480,7 +481,7 @@ def test_every_step_has_its_row() -> None:
     ids=str,
 )
 def test_what_people_read_says_which_write_and_why(step: Step | None) -> None:
-    found = remember(step, NO, NOW)
+    found = refusal_of(step, NO, NOW)
     assert found.problem.startswith("The API server refused to ")
     assert found.problem.endswith(": a webhook says no")
     assert found.code is Code.PermissionDenied
@@ -500,7 +501,7 @@ def test_what_people_read_says_which_write_and_why(step: Step | None) -> None:
 def test_what_is_remembered_of(
     step: Step | None, error: ApiError, expect: Refused, event: EventReason
 ) -> None:
-    found = remember(step, error, NOW)
+    found = refusal_of(step, error, NOW)
     assert found == expect
     assert event_of(found) is event
 
@@ -520,12 +521,12 @@ def taint(version: str, key: str, added: str) -> SyncNode:
     ],
 )  # fmt: skip
 def test_a_step_is_refused_again_if_it_is(refused: Step, planned: Step, left: bool) -> None:
-    look = seen(machine("Running"), node(), refused=(remember(refused, NO, NOW),))
+    look = seen(machine("Running"), node(), refused=(refusal_of(refused, NO, NOW),))
     plan = Plan((planned,), because="so")
     assert allowed(plan, look) == (plan if left else None)
 
 
-RESTING = (remember(None, NO, NOW - minutes(1)), remember(SYNC, NO, NOW - minutes(2)))
+RESTING = (refusal_of(None, NO, NOW - minutes(1)), refusal_of(SYNC, NO, NOW - minutes(2)))
 GOING, TOLD = (
     machine("Running", deleted=minutes(9)),
     Report(Phase.CRASH_LOOP_BACK_OFF, OperationType.CREATE, OperationState.FAILED, "no"),
@@ -536,7 +537,7 @@ GOING, TOLD = (
     ("look", "plan", "wake"),
     [
         pytest.param(seen(machine("")), Plan(report=TOLD, wake=timedelta(0)), timedelta(0), id="as planned without a refusal"),
-        pytest.param(seen(machine(""), refused=(remember(None, NO, NOW - minutes(3)),)),
+        pytest.param(seen(machine(""), refused=(refusal_of(None, NO, NOW - minutes(3)),)),
                      Plan(report=TOLD, wake=timedelta(0)), timedelta(0), id="or when it has had its pause"),
         pytest.param(seen(machine(""), refused=RESTING), Plan(report=TOLD, wake=timedelta(0)), minutes(1),
                      id="when the first write may be sent again"),
@@ -547,7 +548,7 @@ GOING, TOLD = (
         pytest.param(seen(GOING, refused=RESTING), Plan(report=TOLD), minutes(1), id="or for the write alone"),
         pytest.param(seen(machine(""), refused=RESTING), Plan(wake=timedelta(0)), timedelta(0),
                      id="at once when there is nothing to report"),
-        pytest.param(seen(machine(""), refused=(remember(None, NO, NOW - minutes(3)), *RESTING[1:])), Plan(report=TOLD),
+        pytest.param(seen(machine(""), refused=(refusal_of(None, NO, NOW - minutes(3)), *RESTING[1:])), Plan(report=TOLD),
                      minutes(1), id="not for a write that may be sent now"),
         pytest.param(seen(machine(""), refused=RESTING[1:]), Plan(report=TOLD, wake=timedelta(0)), timedelta(0),
                      id="at once when the status was not refused"),
@@ -567,11 +568,11 @@ def test_a_machine_whose_vm_may_not_be_complete_does_not_go_on_without_its_final
 
 
 def test_a_long_answer_is_cut() -> None:
-    assert len(remember(RECORD, Invalid("x" * 10_000), NOW).problem) <= 1024
+    assert len(refusal_of(RECORD, Invalid("x" * 10_000), NOW).problem) <= 1024
 
 
 def test_a_status_that_was_refused_rests() -> None:
-    found: Refused = remember(None, Invalid("no"), NOW)
+    found: Refused = refusal_of(None, Invalid("no"), NOW)
     assert status_refused(seen(machine(""), refused=(found,)))
     assert not status_refused(seen(machine(""), refused=(replace(found, until=NOW),)))
 
@@ -583,6 +584,6 @@ def test_a_capacity_that_the_server_refuses_is_not_noted_as_applied() -> None:
         metadata=structs.replace(node().metadata, annotations=applied),
         status=structs.replace(node().status, capacity={"x/y": "2"}),
     )
-    refusal = remember(SyncCapacity({"status": {"capacity": {"x/y": None}}}), NO, NOW)
+    refusal = refusal_of(SyncCapacity({"status": {"capacity": {"x/y": None}}}), NO, NOW)
     plan = decide(seen(machine("Running"), found, capacity={}, refused=(refusal,)))
     assert names.LAST_APPLIED_CAPACITY_ANNOTATION not in str(plan.steps)

@@ -9,8 +9,8 @@ import pytest
 from kubewright import machines
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.machines.machine import states
+from kubewright.machines.machine.seen import Report
 from kubewright.machines.machine.states import TABLE, Finding
-from kubewright.machines.machine.steps import Report
 from kubewright.testing.scenes import ENSURED, NOW, SILENT, machine, minutes, node, seen
 
 CREATE, HEALTH, DELETE = OperationType.CREATE, OperationType.HEALTH_CHECK, OperationType.DELETE

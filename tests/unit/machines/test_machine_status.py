@@ -11,9 +11,8 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import VmSeen
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.status import machine_status
-from kubewright.machines.machine.steps import Report
+from kubewright.machines.machine.seen import Report, Seen
+from kubewright.machines.machine.states import machine_status
 from kubewright.machines.settings import MachineSettings
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -8,15 +8,14 @@ from kubewright.api.core import SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.bootstrap.tokens import expiration
 from kubewright.driver.life.seen import Verb
-from kubewright.machines.machine import userdata
-from kubewright.machines.machine.requests import Incomplete, Requests
+from kubewright.machines.machine.act import TOKEN_NAMESPACE, Incomplete, Requests, token_id, token_name
 from kubewright.testing.scenes import NOW, machine, minutes
 from kubewright.wire.gvk import Key
 
 from ..looks.of_machines import SETTINGS, WANTS_TOKEN, Machines, klass, user_data
 
 OF = machine("", vm=False)
-KEY = Key(userdata.NAMESPACE, userdata.token_name(OF.metadata.uid))
+KEY = Key(TOKEN_NAMESPACE, token_name(OF.metadata.uid))
 
 
 async def kit() -> tuple[Machines, Requests]:
@@ -41,7 +40,7 @@ async def test_each_try_moves_the_end_of_the_token_also_after_an_outage(later):
     assert end_of(shelf) == NOW + timedelta(seconds=later) + minutes(20)
     assert second.secret.data["userData"] == first.secret.data["userData"]
     secret = SECRET.from_plain(shelf.at(SECRET, KEY)).data["token-secret"]
-    assert second.secret.data["userData"] == f"join {userdata.token_id(OF.metadata.uid)}.".encode() + secret
+    assert second.secret.data["userData"] == f"join {token_id(OF.metadata.uid)}.".encode() + secret
 
 
 async def test_the_end_is_by_the_clock_of_the_server_that_checks_it():

@@ -11,7 +11,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import AddFinalizer, Cordon, DeleteMachine, SyncNode
+from kubewright.machines.machine.seen import AddFinalizer, Cordon, DeleteMachine, SyncNode
 from kubewright.testing.scenes import SILENT, Case, machine, minutes, node, seen
 
 TRIGGER = names.TRIGGER_DELETION_ANNOTATION

@@ -8,24 +8,22 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition
-from kubewright.api.machine import updates
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import UpdateReason
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase, UpdateReason
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
-from kubewright.machines.machine import in_place
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.living import drains_for_update, update_in_place
 from kubewright.machines.machine.look import drain_began
-from kubewright.machines.machine.seen import Begun, Seen
-from kubewright.machines.machine.steps import Drain, SetUpdateCondition
+from kubewright.machines.machine.seen import Begun, Drain, Seen, SetUpdateCondition
 from kubewright.machines.settings import ReplacementCounts, counts_as_replaced
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Attachment
 from kubewright.testing.scenes import NOW, POD, READY, SILENT, machine, minutes, node, seen
 
-CANDIDATE, SELECTED = {updates.CANDIDATE_LABEL: "true"}, {updates.SELECTED_LABEL: "true"}
+CANDIDATE, SELECTED = {names.CANDIDATE_LABEL: "true"}, {names.SELECTED_LABEL: "true"}
 BOTH = CANDIDATE | SELECTED
-GOOD, BAD = ({updates.UPDATE_RESULT_LABEL: said} for said in ("successful", "failed"))
+GOOD, BAD = ({names.UPDATE_RESULT_LABEL: said} for said in ("successful", "failed"))
 BUSY = DrainPlan(evict=(POD,), waiting=(POD,), wake=timedelta(seconds=5))
 EMPTY = DrainPlan(done=True)
 
@@ -40,14 +38,14 @@ def at(
     """A node with these labels, whose condition InPlaceUpdate has this reason."""
     said = NodeCondition(type="InPlaceUpdate", status="True", reason=reason, last_transition_time=NOW)
     found = node(*(conditions or (READY,)), *([said] if reason else []), cordoned=cordoned)
-    noted = {updates.UPDATE_FAILED_REASON_ANNOTATION: why} if why else {}
+    noted = {names.UPDATE_FAILED_REASON_ANNOTATION: why} if why else {}
     meta = structs.replace(found.metadata, labels={**found.metadata.labels, **labels}, annotations=noted)
     return structs.replace(found, metadata=meta)
 
 
 def condition(look: Seen) -> tuple[str, str] | None:
     """Reason and message of the condition that is written next; None: another plan, or none."""
-    plan = in_place.update_in_place(look)
+    plan = update_in_place(look)
     wrote = [step for step in plan.steps if isinstance(step, SetUpdateCondition)] if plan is not None else []
     if not wrote:
         return None
@@ -79,7 +77,7 @@ MARKS: list[tuple[str, str, Node, tuple[str, str] | None]] = [
     ("in any state", "Running", at(BOTH | GOOD, UpdateReason.SELECTED), UPDATED),
     ("a bad one with its reason", "InPlaceUpdateFailed", at(BOTH | BAD, UpdateReason.READY, why="no disk"), BROKEN),
     ("a result of another word is none", "InPlaceUpdating",
-     at(BOTH | {updates.UPDATE_RESULT_LABEL: "perhaps"}, UpdateReason.READY), None),
+     at(BOTH | {names.UPDATE_RESULT_LABEL: "perhaps"}, UpdateReason.READY), None),
     ("without its result a failed update is tried again", "InPlaceUpdateFailed", at(BOTH, UpdateReason.FAILED), A_SELECTED),
 ]  # fmt: skip
 
@@ -96,7 +94,7 @@ def selected(*conditions: NodeCondition, **more: Any) -> Seen:
 
 def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
     look = seen(machine("Running"), at(BOTH, UpdateReason.SELECTED))
-    assert not in_place.drains_for_update(look)
+    assert not drains_for_update(look)
     version = {"resourceVersion": look.node.metadata.resource_version}
     assert [step.patch for step in decide(look).steps if step.patch != {}][-1] == {
         "metadata": version,
@@ -105,7 +103,7 @@ def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
 
 
 def test_pods_are_listed_once_it_is_cordoned():
-    assert in_place.drains_for_update(selected())
+    assert drains_for_update(selected())
 
 
 def test_also_of_a_node_whose_condition_another_program_left_without_a_date():
@@ -113,7 +111,7 @@ def test_also_of_a_node_whose_condition_another_program_left_without_a_date():
     (ready, told) = look.node.status.conditions
     bare = structs.replace(told, last_transition_time=None)
     node = structs.replace(look.node, status=structs.replace(look.node.status, conditions=(ready, bare)))
-    assert in_place.drains_for_update(replace(look, node=node))
+    assert drains_for_update(replace(look, node=node))
     assert drain_began(replace(look, node=node), node) == look.phase_since
 
 

@@ -7,8 +7,8 @@ import pytest
 from kubewright.base.clock import SteadyClock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.errors import ConnectFailed, TimedOut
-from kubewright.machines.machine.steps import Cordon, DeleteNode
-from kubewright.machines.machine.unanswered import Read, Unanswered, is_unanswered
+from kubewright.machines.machine.memory import Read, Unanswered, is_unanswered
+from kubewright.machines.machine.seen import Cordon, DeleteNode
 from kubewright.testing.clocks import ManualClock
 from kubewright.wire.errors import Conflict, Forbidden, NotFound, TooManyRequests, Unauthorized, Unavailable
 

@@ -23,7 +23,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.driver.errors import Code, DriverError
-from kubewright.infra.cluster.reconciler import wire
+from kubewright.infra.cluster.wiring import wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 from kubewright.wire.errors import ApiError, Conflict, NotFound

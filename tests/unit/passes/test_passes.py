@@ -24,7 +24,7 @@ CONTROLLERS = {
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
     "controlplanes.users.restored": of_restored_users,
     "controlplanes.templated.wiring": of_templated_planes,
-    "infra.cluster.reconciler": of_infra_clusters,
+    "infra.cluster.wiring": of_infra_clusters,
     "reserves.wiring": of_reserves,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]

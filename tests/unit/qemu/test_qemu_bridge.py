@@ -6,8 +6,8 @@ import pytest
 
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.errors import Exhausted
-from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host, argv, seed_files, tap_of
+from kubewright.providers.qemu.endpoints import Bridge
 from kubewright.providers.qemu.spec import parse_options, parse_spec
 
 GUEST = Guest("m1-0a", "m1", "p", address="10.1.2.3/28", gateway="10.1.2.1", name_servers=("10.1.2.1",))

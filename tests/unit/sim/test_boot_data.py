@@ -10,8 +10,17 @@ import pytest
 from kubewright.api.bootstrap.v1beta1 import File, KubeadmConfigSpec
 from kubewright.bootstrap.cloudinit import cloud_config as cloud_config_of
 from kubewright.bootstrap.userdata import Role, UserData
-from kubewright.providers.sim.boot.kubeadm import CONTROL_PLANE, Init, Join, NodeSetup, Write, actions
-from kubewright.providers.sim.boot.userdata import LARGEST, Unbootable, read
+from kubewright.providers.sim.boot.kubeadm import (
+    CONTROL_PLANE,
+    LARGEST,
+    Init,
+    Join,
+    NodeSetup,
+    Unbootable,
+    Write,
+    actions,
+    read,
+)
 from kubewright.providers.sim.spec import TaintSpec
 
 SENTINEL = "/run/cluster-api/bootstrap-success.complete"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.providers.sim.names import BEHAVIOURS
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import Fault, Lifecycle, SimSpec
+from kubewright.providers.sim.cloud import BEHAVIOURS
+from kubewright.providers.sim.spec import Fault, KubeletSettings, Lifecycle, SimSpec
 from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/simulated-cloud.md").read_text()

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from kubewright.providers.sim.inventory import Inventory, VmRequest
+from kubewright.providers.sim.inventory import Inventory, Store, VmRequest
 from kubewright.providers.sim.spec import SimSpec
-from kubewright.providers.sim.store import Store
 from kubewright.testing.clocks import LoopClock
 
 MANY = 3_000

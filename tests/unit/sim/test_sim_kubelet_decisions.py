@@ -10,11 +10,10 @@ import pytest
 from kubewright.api.core import NodeCondition, PodStatus
 from kubewright.api.meta import Condition
 from kubewright.providers.sim import pods
-from kubewright.providers.sim.kubelet import Act, KubeletState, Next, NodeView, Situation, decide
-from kubewright.providers.sim.names import BEHAVIOURS, shaped_by
+from kubewright.providers.sim.cloud import BEHAVIOURS, shaped_by
+from kubewright.providers.sim.kubelets import Act, KubeletState, Next, NodeView, Situation, decide
 from kubewright.providers.sim.registration import conditions, node, statuses
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import Lifecycle, SimSpec, TaintSpec
+from kubewright.providers.sim.spec import KubeletSettings, Lifecycle, SimSpec, TaintSpec
 from kubewright.providers.sim.vm import Vm, VmState, state_at
 
 UP = 1000.0
@@ -263,10 +262,16 @@ PODS = [
         id="a deleted pod ends in its time",
     ),
     pytest.param(
-        pod("Running", deleted=3, grace=2), SLOW, pods.Remove(), id="its grace may be shorter than that"
+        pod("Running", deleted=3, grace=2),
+        SLOW,
+        pods.Remove(),
+        id="its grace may be shorter than that",
     ),
     pytest.param(
-        pod("Running", deleted=3, grace=0), SLOW, pods.Wait(), id="what a finalizer holds is left alone"
+        pod("Running", deleted=3, grace=0),
+        SLOW,
+        pods.Wait(),
+        id="what a finalizer holds is left alone",
     ),
 ]
 

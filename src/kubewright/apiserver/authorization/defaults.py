@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster has; the server makes those that are missing.
+"""The roles and bindings that every cluster has: the server makes and completes them.
 
 Theory.      Those that users and tools refer to by name, and those of programs that may run against
              this server (a scheduler, a kubelet). Roles of controllers and add-ons that do not run
@@ -9,18 +9,23 @@ Theory.      Those that users and tools refer to by name, and those of programs 
              One line per rule. The roles for users (admin, edit, view) name every kind that they name
              upstream, whether this server serves it or not: tools expect these roles to be the same, and
              a right to a kind that is not served does no harm.
-Invariants.  Data only. All carry the label of defaults, and the annotation that lets the server update them.
+             The defaults are those of the release, so a newer server adds what is new in them
+             (``reconciled``). What a user added stays. What a user removed is added again at the next start,
+             unless the object has the annotation ``rbac.authorization.kubernetes.io/autoupdate: "false"``. A
+             binding to another role is not the default any more: it gets the default's role and subjects.
+Invariants.  Pure. All carry the label of defaults, and the annotation that lets the server update them.
              Each role allows exactly what the same role allows on the release in ``wire.release``; a
              test asks a real server.
-Called by    ``bootstrap``.
+Called by    ``server``, at each start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import GROUP, MASTERS
-from kubewright.apiserver.authorization.reconciliation import AUTOUPDATE
-from kubewright.apiserver.authorization.rules import ALL, Rule
+from kubewright.apiserver.authorization.policy import ALL, GROUP, MASTERS, Rule, missing, rules_in
+
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+
 
 READ = "get list watch"
 WRITE = "create delete deletecollection patch update"
@@ -297,3 +302,50 @@ def _head(kind: str, name: str) -> Object:
     place = {} if kind.startswith("Cluster") else {"namespace": _SYSTEM}
     metadata = {"name": name, **place, "labels": labels, "annotations": dict(_MARKS["annotations"])}
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata}
+
+
+def reconciled(wanted: Object, there: Object) -> Object | None:
+    """The object to store in place of ``there``; None when ``there`` can stay as it is."""
+    metadata = there.get("metadata") or {}
+    if (metadata.get("annotations") or {}).get(AUTOUPDATE) == "false" or "deletionTimestamp" in metadata:
+        return None
+    marks = {
+        name: {**(metadata.get(name) or {}), **_absent(wanted["metadata"].get(name), metadata.get(name))}
+        for name in ("labels", "annotations")
+    }
+    marks = {name: words for name, words in marks.items() if words or name in metadata}
+    new = {**there, **_content(wanted, there), "metadata": {**metadata, **marks}}
+    return None if new == there else new
+
+
+def _content(wanted: Object, there: Object) -> Object:
+    if "roleRef" in wanted:
+        return _bound(wanted, there)
+    if "aggregationRule" in wanted:  # the aggregation controller writes its rules
+        return {
+            "aggregationRule": _with_aggregation(
+                wanted["aggregationRule"], there.get("aggregationRule") or {}
+            )
+        }
+    held = rules_in(there)
+    lacking = [rule for rule in rules_in(wanted) if missing(held, [rule])]
+    return {"rules": [*(there.get("rules") or ()), *(rule.wire() for rule in lacking)]} if lacking else {}
+
+
+def _bound(wanted: Object, there: Object) -> Object:
+    if there.get("roleRef") != wanted["roleRef"]:
+        return {"roleRef": wanted["roleRef"], "subjects": wanted.get("subjects", [])}
+    subjects = there.get("subjects") or []
+    lacking = [each for each in wanted.get("subjects", ()) if each not in subjects]
+    return {"subjects": [*subjects, *lacking]} if lacking else {}
+
+
+def _with_aggregation(wanted: Object, there: Object) -> Object:
+    selectors = there.get("clusterRoleSelectors") or []
+    lacking = [each for each in wanted["clusterRoleSelectors"] if each not in selectors]
+    return {**there, "clusterRoleSelectors": [*selectors, *lacking]}
+
+
+def _absent(wanted: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The wanted labels (or annotations) whose keys are missing; a key with another value keeps it."""
+    return {name: value for name, value in (wanted or {}).items() if name not in (there or {})}

@@ -1,13 +1,8 @@
 """Who manages which fields of an object, and server-side apply. Pure; nothing here knows the store.
 
-Map.    paths     sets of paths, and their notation in ``managedFields`` (FieldsV1)
-        shapes    what a schema says about a value: what is managed part by part, and the paths in it
-        changes   the difference of two values
-        merging   an applied value merged into a live one; values without some paths
-        gotypes   the form of built-in objects in Go, in which kube-apiserver compares them
-        managers  the entries of ``managedFields``
-        updates   who manages what after a create, an update or a patch
-        applying  the object after an apply and who manages what then; conflicts
+Map.    paths      sets of paths, and the entries of ``managedFields`` in which they are written (FieldsV1)
+        shapes     values under a schema: what is managed part by part; difference, merging, Go's form
+        ownership  who manages what after a create, an update, a patch or an apply; conflicts
 Theory. An apply names the fields that its manager wants. They are merged into the object; a field that the
         manager applied before, names no more and that no other manager has, is removed; a field that another
         manager has, and that would change, is a conflict. Any other write makes its manager the only one of

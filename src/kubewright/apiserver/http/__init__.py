@@ -1,13 +1,14 @@
 """The HTTP API of the server: requests and answers as values (``wire.http``), sockets behind ``listener``.
 
-``app``         one request in, one answer out: routing, failures, counting
-``resources``   what the verbs of HTTP mean for resources
-``paths``       parses URL paths               ``parameters``  parses queries and options
-``bodies``      decodes requests               ``answers``     encodes objects, lists and Tables
-``watch``       the stream of a watch          ``status``      health, version, metrics
-``listener``    the socket                     ``exchange``    HTTP to values and back
-``authn``       users of requests              ``pki``         the CA (``certificates``)
-``kubeconfig``  the file by which clients connect
+``app``         one request in, one answer out: authorization, routing, failures, health, counting
+``requests``    reads paths, queries, options, bodies    ``answers``  encodes objects, lists and Tables
+``resources``   the verbs, and the stream of a watch
+``subresources``  scale, eviction, binding, tokens, reviews
+``listener``    the socket, and HTTP to values and back
 ``connections`` how many there may be, and how long each may take
-``kubelets``    logs, streams, proxies  ``usage``       metrics.k8s.io
+``authn``       users of requests, impersonation         ``pki``      the CA, and files that hold secrets
+``reach``       where the server listens, and its names
+``kubeconfig``  the file by which clients connect; ``config_text`` changes the text of one
+``discovery``, ``openapi``   what is served, and what it looks like
+``kubelets``    logs, streams, proxies; ``usage``       metrics.k8s.io
 """

@@ -12,7 +12,7 @@ Theory.      Every connection begins as a stranger's, and becomes known when a r
 Invariants.  What is buffered for a client is bounded: ``written`` returns when the transport has handed over
              all to the system, whose own buffer is ``SEND_BYTES``. What strangers do costs a debug line each,
              and one line a minute that is seen.
-Called by    ``listener`` (accepts) and ``exchange`` (tells what a connection does, and waits for it).
+Called by    ``listener``, which accepts, tells what a connection does, and waits for it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from kubewright.apiserver.authorization.attributes import ACCOUNT, MASTERS
+from kubewright.apiserver.authorization.policy import ACCOUNT, MASTERS
 from kubewright.base.clock import Clock
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.http import User

@@ -17,7 +17,7 @@ from stat import S_ISREG
 from typing import Any
 
 from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, merged
-from kubewright.apiserver.http.private_file import make_private_folder, write_private
+from kubewright.apiserver.http.pki import make_private_folder, write_private
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.pki import clusters

@@ -21,8 +21,8 @@ from kubewright.apiserver.kubelets.dialing import Answer, Dialer, Upgraded
 from kubewright.apiserver.kubelets.questions import STREAMS, log_path, refused_log, stream_path
 from kubewright.apiserver.kubelets.where import Kubelet, kubelet_of
 from kubewright.apiserver.registry import codec, refusals
-from kubewright.apiserver.registry.kind import Catalog, Object
-from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.registry.kind import Catalog, Target
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Store
 from kubewright.wire.errors import ApiError, BadRequest, ServerError
 from kubewright.wire.http import Request, Response, upgrade_of

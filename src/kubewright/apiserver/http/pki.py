@@ -13,25 +13,74 @@ Invariants.  Every identity is signed by the authority that is there now. Keys n
 Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
 """
 
+import os
 import ssl
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from kubewright.apiserver.authorization.defaults import KUBELET_CLIENT
-from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.apiserver.store.log import WAY_OUT
 from kubewright.base.clock import Clock
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, has_signed, new_authority, new_client, new_server
+from kubewright.pki.credentials import Renewal
+from kubewright.pki.facts import validity
 from kubewright.wire.http import User
+
+OWNER_ONLY_FOLDER = 0o700
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Put ``content`` into ``path`` with mode 0600, all of it or nothing; missing folders are made.
+
+    A symbolic link is followed: what it points to is replaced, not the link.
+
+    Raises:
+        Unwritten: the file cannot be written there.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        _replace(target, content)
+    except OSError as error:
+        raise Unwritten(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make ``folder`` if it is missing; set its mode to 0700.
+
+    Raises:
+        InvalidInput: it cannot be made, or is not ours.
+    """
+    try:
+        folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        folder.chmod(OWNER_ONLY_FOLDER)
+    except OSError as error:
+        raise InvalidInput(f"cannot use the folder {folder}: {error.strerror or error}") from None
+
+
+def _replace(target: Path, content: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # its mode is 0600
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
 
 LIFETIME = timedelta(days=3650)
 """Of the authority; what it signs lasts as long by default."""
 
-RENEWED_BEFORE = timedelta(days=365)
+RENEWAL = Renewal(margin=timedelta(days=365), with_authority=False)
+"""At a start, what ends within a year is made anew."""
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 """Always in the server's certificate: names and addresses; the last three are those inside of a cluster."""
@@ -90,7 +139,7 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False, names: Itera
     now, known = clock.now(), tuple(dict.fromkeys((*NAMES, *names)))
 
     def lasting(identity: Identity) -> bool:
-        return identity.expires > now + RENEWED_BEFORE
+        return RENEWAL.due(*validity(identity.certificate)) > now
 
     def ours(identity: Identity) -> bool:
         return lasting(identity) and has_signed(authority, identity)

@@ -1,31 +1,194 @@
-"""The verbs on resources: from an HTTP method and path to the registry, and back to a response.
+"""The verbs on resources: from an HTTP method and path to the registry, and back to a response or a stream.
 
 Theory.      A path names a kind and perhaps an object and a subresource; the method and the presence
              of a name choose the verb. Verbs on whole objects and their status are here; subresources
              that are kinds of their own (scale, eviction, binding, token) are in ``subresources``.
+             The stream of a watch: the existing objects, then changes, in chunks of a bounded size. It sleeps
+             until its watcher has changes, then writes them. A chunk is made when it is asked for, which is
+             when the client has taken the one before; a large object is cut. Once a minute it writes a
+             bookmark, so that the client's version advances over changes that its filter hides, and a resumed
+             watch does not get 410.
+Invariants.  A stream ends: at the client's timeout, or at a random time between half an hour and a
+             whole one, or when the watcher is closed. However it ends, even if it was never
+             read, ``aclose`` removes the watcher. Of a client that does not read there are a part of the
+             collection and one chunk in memory, and nothing is copied of what it has not asked for.
 Called by    ``app``. Continues in ``registry.reading`` and ``registry.writing``.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import MASTERS, Attributes, forbidden
-from kubewright.apiserver.http import answers, bodies, parameters
+import orjson
+
+from kubewright.apiserver.authorization.policy import MASTERS, Attributes, forbidden
+from kubewright.apiserver.http import answers, requests
+from kubewright.apiserver.http.answers import Form
 from kubewright.apiserver.http.connections import holder_of
-from kubewright.apiserver.http.paths import ResourcePath
-from kubewright.apiserver.http.watch import Watches
-from kubewright.apiserver.registry import filters, refusals
-from kubewright.apiserver.registry.edits import edit_of
-from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.http.requests import ResourcePath, WatchOptions
+from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.kind import Catalog, Options, ServedKind, Target
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import Reading
-from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.registry.reading import Filter, Reading, filter_of, seen_as
+from kubewright.apiserver.registry.strategy import edit_of
 from kubewright.apiserver.registry.writing import Writing, Written
+from kubewright.apiserver.schema.node import Object
+from kubewright.apiserver.store import Change, Record, Watcher
 from kubewright.base.clock import Clock
+from kubewright.wire.errors import ApiError, Gone, to_status
 from kubewright.wire.http import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
+from kubewright.wire.watch import ADDED, ERROR, encode, pieces
+
+BOOKMARK_SECONDS = 60.0
+"""Time between bookmarks for a client that wants them."""
+
+SHORTEST_SECONDS = 1800.0
+"""A watch without a timeout lasts between this and twice this, as kube-apiserver's do."""
+
+CHUNK_BYTES = 64 * 1024
+"""Size of a chunk; a line of this size may come on top."""
+
+Initial = tuple[int, Iterator[Sequence[Record]]]
+"""The version of the objects that come first, and their parts."""
+
+
+class Watches:
+    """Begins streams."""
+
+    def __init__(self, reading: Reading, clock: Clock) -> None:
+        self._reading, self._clock = reading, clock
+
+    def begin(
+        self, target: Target, matches: Filter, wanted: WatchOptions, form: Form
+    ) -> AsyncGenerator[bytes, None]:
+        """The stream, with its watcher in place: no change after this call is missed.
+
+        Raises:
+            Gone: the version to begin after is too old.
+        """
+        found = self._reading.walk(target, matches) if wanted.initial else None
+        watcher = self._reading.watch(target, matches, wanted.since)
+        view = _View(target, matches, form, self._clock)
+        return _Stream(self._reading, self._clock, watcher, view, wanted).beginning(found)
+
+
+class _View:
+    """Changes in the form that this client has asked for."""
+
+    def __init__(self, target: Target, matches: Filter, form: Form, clock: Clock) -> None:
+        self._kind, self._matches, self._form, self._clock = target.kind, matches, form, clock
+        self._first = True
+
+    def initial(self, records: Iterable[Record]) -> Iterator[bytes]:
+        for record in records:
+            yield from self._line(ADDED, codec.in_version(self._kind, record))
+
+    def changed(self, changes: Iterator[Change]) -> Iterator[bytes]:
+        for change in changes:
+            if (seen := seen_as(self._matches, self._kind, change)) is not None:
+                yield from self._line(*seen)
+
+    def bookmark(self, version: int, *, ends_initial: bool = False) -> bytes:
+        return answers.bookmark(self._kind, version, ends_initial=ends_initial, wanted=self._form)
+
+    def failed(self, error: ApiError) -> bytes:
+        return encode(ERROR, orjson.dumps(to_status(error)))
+
+    def _line(self, type_: str, data: bytes) -> Iterator[bytes]:
+        if self._form.shape == answers.PLAIN:
+            return pieces(type_, data, CHUNK_BYTES)
+        line = answers.event(self._kind, type_, data, self._form, self._clock.now(), first=self._first)
+        self._first = False
+        return iter((line,))
+
+
+class _Stream(AsyncGenerator[bytes, None]):
+    """An async generator written as a class: ``aclose`` of a plain one does nothing before its first step."""
+
+    def __init__(
+        self, reading: Reading, clock: Clock, watcher: Watcher, view: _View, wanted: WatchOptions
+    ) -> None:
+        self._reading, self._clock, self._watcher, self._view = reading, clock, watcher, view
+        self._bookmarks, self._marks_initial = wanted.bookmarks, wanted.marks_initial
+        now = clock.monotonic()
+        self._ends = now + (wanted.timeout or SHORTEST_SECONDS * (1 + clock.random.random()))
+        self._marked = now
+        self._pieces: Iterator[bytes] = iter(())
+
+    def beginning(self, found: Initial | None) -> "_Stream":
+        if found is not None:
+            self._pieces = self._initial(*found)
+        return self
+
+    async def asend(self, _value: None) -> bytes:
+        try:
+            if (chunk := await self._next()) is not None:
+                return chunk
+        except BaseException:
+            await self.aclose()
+            raise
+        await self.aclose()
+        raise StopAsyncIteration
+
+    async def athrow(self, error: Any, *_rest: Any) -> bytes:
+        await self.aclose()
+        raise error
+
+    async def aclose(self) -> None:
+        self._reading.done(self._watcher)
+
+    async def _next(self) -> bytes | None:
+        """The next chunk; None at the end."""
+        while True:
+            if chunk := self._chunk():
+                return chunk
+            if changes := self._watcher.take():
+                self._pieces = self._view.changed(iter(changes))
+                continue
+            now = self._clock.monotonic()
+            if self._watcher.ended or now >= self._ends:
+                return None
+            if self._bookmarks and now >= self._marked + BOOKMARK_SECONDS:
+                self._marked = now
+                return self._view.bookmark(self._reading.version)
+            await self._ready(
+                min(self._ends, self._marked + BOOKMARK_SECONDS if self._bookmarks else self._ends) - now
+            )
+
+    async def _ready(self, seconds: float) -> None:
+        try:
+            # At least what the loop's clock resolves: on virtual time 1e-10 s never passes.
+            async with asyncio.timeout(max(seconds, 0.001)):
+                await self._watcher.ready()
+        except TimeoutError:
+            pass  # the caller sees what it is time for
+
+    def _chunk(self) -> bytes:
+        """What there is, up to the size of a chunk; nothing: there is no more at the moment."""
+        found, size = list[bytes](), 0
+        for piece in self._pieces:
+            found.append(piece)
+            size += len(piece)
+            if size >= CHUNK_BYTES:
+                break
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def _initial(self, version: int, parts: Iterator[Sequence[Record]]) -> Iterator[bytes]:
+        """The objects that there were. A client that takes them too slowly is told so, so that it does not
+        take a part for the whole."""
+        try:
+            for records in parts:
+                yield from self._view.initial(records)
+        except Gone as error:
+            self._ends = self._clock.monotonic()
+            self._watcher.close()
+            yield self._view.failed(error)
+            return
+        if self._marks_initial:
+            yield self._view.bookmark(version, ends_initial=True)
+
 
 _ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -40,7 +203,7 @@ def verb_of(request: Request, path: ResourcePath) -> str:
     if path.subresource and request.method == "POST":
         return "create"
     verb = (_ONE if path.name else _ALL).get(request.method, "")
-    watches = request.method == "GET" and verb == "list" and parameters.flag(request, "watch")
+    watches = request.method == "GET" and verb == "list" and requests.flag(request, "watch")
     return "watch" if watches else verb
 
 
@@ -130,7 +293,7 @@ class Resources:
             raise refusals.not_allowed()
         match verb:
             case "get":
-                at_least = parameters.version(request) or 0
+                at_least = requests.version(request) or 0
                 return self._one(request, kind, self._reading.get(target, at_least))
             case "list":
                 return await self._list(request, target)
@@ -148,7 +311,7 @@ class Resources:
 
     async def _list(self, request: Request, target: Target) -> Response:
         form, now, matches = self._form(request), self._clock.now(), self._filter(request, target.kind)
-        wanted = parameters.list_options(request)
+        wanted = requests.list_options(request)
         found = None
         if matches.everything or self._reading.looks_at(target, matches, wanted) <= MOST_FILTERED:
             found = self._reading.list(target, matches, wanted)
@@ -163,7 +326,7 @@ class Resources:
             return answers.joined(target.kind, found, written, form, now)
 
     def _watch(self, request: Request, target: Target) -> Response:
-        form, wanted = self._form(request), parameters.watch_options(request)
+        form, wanted = self._form(request), requests.watch_options(request)
         matches = self._filter(request, target.kind)
         stream = self._watches.begin(target, matches, wanted, form)
         return Response(200, content_type=f"{JSON};stream=watch", stream=stream)
@@ -183,19 +346,19 @@ class Resources:
         return self._written(request, target.kind, written, options)
 
     async def _patch(self, request: Request, target: Target, subresource: str) -> Response:
-        media = bodies.media_type(request.headers.get("content-type", ""))
+        media = requests.media_type(request.headers.get("content-type", ""))
         if media == APPLY_PATCH:
             return await self._apply(request, target, subresource)
-        options = self._guarded(request, target, parameters.patch_options(request), subresource)
+        options = self._guarded(request, target, requests.patch_options(request), subresource)
         strategic = media == STRATEGIC_PATCH
-        patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
+        patch = requests.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
         edit = edit_of(target.kind, media, patch)
         written = await self._writing.update(target, edit, options, subresource=subresource, patched=True)
         return self._written(request, target.kind, written, options)
 
     async def _apply(self, request: Request, target: Target, subresource: str) -> Response:
-        options = self._guarded(request, target, parameters.apply_options(request), subresource)
-        wanted = bodies.read_applied(request.body)
+        options = self._guarded(request, target, requests.apply_options(request), subresource)
+        wanted = requests.read_applied(request.body)
         written = await self._writing.apply(
             target,
             wanted,
@@ -217,22 +380,22 @@ class Resources:
             raise forbidden(asked, decision.reason)
 
     async def _delete(self, request: Request, target: Target) -> Response:
-        deletion, options = parameters.delete_options(request)
+        deletion, options = requests.delete_options(request)
         written = await self._writing.delete(target, deletion, options)
         if not written.gone:
             return self._one(request, target.kind, written.data)
         return answers.plain(_deleted(target, written.uid), self._form(request))
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
-        deletion, options = parameters.delete_options(request)
-        wanted = parameters.list_options(request)
+        deletion, options = requests.delete_options(request)
+        wanted = requests.list_options(request)
         page = self._reading.list(target, self._filter(request, target.kind), wanted)
         targets = [Target.at(target.kind, record.key) for record in page.records]
         await self._writing.delete_all(targets, deletion, options)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 
     def _options(self, request: Request, target: Target, name: str, subresource: str = "") -> Options:
-        return self._guarded(request, target, parameters.options(request, name), subresource)
+        return self._guarded(request, target, requests.options(request, name), subresource)
 
     def _guarded(self, request: Request, target: Target, options: Options, subresource: str = "") -> Options:
         options.guard = guard_of(self._policies, request.user, target, subresource)
@@ -240,11 +403,11 @@ class Resources:
         return options
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:
-        sent = bodies.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)
-        return sent, [] if options.validation == "Ignore" else bodies.duplicate_fields(request.body, sent)
+        sent = requests.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)
+        return sent, [] if options.validation == "Ignore" else requests.duplicate_fields(request.body, sent)
 
-    def _filter(self, request: Request, kind: ServedKind) -> filters.Filter:
-        return filters.parse(kind, request.param("labelSelector"), request.param("fieldSelector"))
+    def _filter(self, request: Request, kind: ServedKind) -> Filter:
+        return filter_of(kind, request.param("labelSelector"), request.param("fieldSelector"))
 
     def _form(self, request: Request) -> answers.Form:
         return answers.form(request.headers.get("accept", ""), request.param("includeObject"))

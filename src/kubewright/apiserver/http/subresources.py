@@ -8,16 +8,14 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.http import answers, bodies, parameters
-from kubewright.apiserver.registry import codec, refusals
-from kubewright.apiserver.registry.edits import edit_of
-from kubewright.apiserver.registry.kind import Catalog, Object
-from kubewright.apiserver.registry.lifecycle import DeleteOptions
+from kubewright.apiserver.http import answers, requests
+from kubewright.apiserver.registry import codec, refusals, subresources
+from kubewright.apiserver.registry.kind import Catalog, Options, Target
 from kubewright.apiserver.registry.policies import Policies, restricted_node
-from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
-from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
-from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.registry.strategy import DeleteOptions, edit_of
+from kubewright.apiserver.registry.tokens import Account, Tokens
 from kubewright.apiserver.registry.writing import Edit, Writing
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store
 from kubewright.base.clock import Clock
 from kubewright.wire import gojson
@@ -48,7 +46,7 @@ class Subresources:
     def serves(self, target: Target, subresource: str) -> bool:
         if subresource:
             return subresource in ("scale", "eviction", "binding", "token")
-        return target.kind.resource.kind in reviews.REVIEWS and not target.kind.custom
+        return target.kind.resource.kind in subresources.REVIEWS and not target.kind.custom
 
     async def serve(self, request: Request, target: Target, verb: str, subresource: str) -> Response:
         """The answer.
@@ -73,25 +71,25 @@ class Subresources:
         kind = target.kind
         if verb == "get":
             return answers.plain(
-                scale.scale_of(kind, codec.decode(kind, self._there(target))), self._form(request)
+                subresources.scale_of(kind, codec.decode(kind, self._there(target))), self._form(request)
             )
         if verb not in ("update", "patch"):
             raise refusals.not_allowed()
-        options = parameters.options(request, "UpdateOptions")
+        options = requests.options(request, "UpdateOptions")
         options.subresource = "scale"
         change = self._scale_change(request, target, verb)
         written = await self._writing.update(
-            target, scale.scaling(kind, change, patched=verb == "patch"), options
+            target, subresources.scaling(kind, change, patched=verb == "patch"), options
         )
-        return answers.plain(scale.scale_of(kind, orjson.loads(written.data)), self._form(request))
+        return answers.plain(subresources.scale_of(kind, orjson.loads(written.data)), self._form(request))
 
     def _scale_change(self, request: Request, target: Target, verb: str) -> Edit:
         content_type = request.headers.get("content-type", "")
         if verb == "patch":
-            media = bodies.media_type(content_type)
-            patch = bodies.read_patch(request.body) if media.endswith("+json") else None
+            media = requests.media_type(content_type)
+            patch = requests.read_patch(request.body) if media.endswith("+json") else None
             return edit_of(target.kind, media, patch)
-        sent = bodies.read(request.body, content_type, "Scale")
+        sent = requests.read(request.body, content_type, "Scale")
         if sent.get("kind", "Scale") != "Scale":
             raise BadRequest(f"the body must be a Scale, not a {sent['kind']}")
         return lambda _before: sent
@@ -100,10 +98,12 @@ class Subresources:
         sent = self._body(request, "Eviction")
         if (sent.get("metadata") or {}).get("name") != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
-        deletion, options = parameters.delete_options_of(request, sent.get("deleteOptions") or {})
+        deletion, options = requests.delete_options_of(request, sent.get("deleteOptions") or {})
         pod = codec.decode(target.kind, self._writing.expect(target, deletion))
-        decision = eviction.decide(pod, eviction.budgets_for(pod, self._budgets(target)), self._clock.now())
-        if isinstance(decision, eviction.UpdateBudget):
+        decision = subresources.decide_eviction(
+            pod, subresources.budgets_for(pod, self._budgets(target)), self._clock.now()
+        )
+        if isinstance(decision, subresources.UpdateBudget):
             await self._evict_from_budget(decision.budget, pod, target, deletion, options)
         else:
             await self._writing.delete(target, deletion, options)
@@ -120,8 +120,8 @@ class Subresources:
         await self._writing.delete(target, deletion, options)
 
     async def _bind(self, request: Request, target: Target) -> Response:
-        options = replace(parameters.options(request, "CreateOptions"), manager="")
-        edit = binding.binding(self._body(request, "Binding"), target.name, self._clock.now())
+        options = replace(requests.options(request, "CreateOptions"), manager="")
+        edit = subresources.bind(self._body(request, "Binding"), target.name, self._clock.now())
         await self._writing.update(target, edit, options, subresource="binding")
         return answers.plain(_SUCCESS, self._form(request), code=201)
 
@@ -136,10 +136,10 @@ class Subresources:
         kind = target.kind
         sent = self._body(request, kind.resource.kind)
         sent = {**sent, "apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
-        context = reviews.ReviewContext(
+        context = subresources.ReviewContext(
             kind, request.user, self._policies.current, self._tokens.judge, target.namespace
         )
-        return answers.plain(reviews.review(context, sent), self._form(request), code=201)
+        return answers.plain(subresources.review(context, sent), self._form(request), code=201)
 
     def _budgets(self, target: Target) -> list[Object]:
         """The namespace's budgets in their latest state, including staged writes of other evictions."""
@@ -154,7 +154,7 @@ class Subresources:
         return record
 
     def _body(self, request: Request, kind: str) -> dict[str, Any]:
-        sent = bodies.read(request.body, request.headers.get("content-type", ""), kind)
+        sent = requests.read(request.body, request.headers.get("content-type", ""), kind)
         if not isinstance(sent.get("metadata") or {}, dict):
             raise BadRequest(gojson.cannot_unmarshal(sent["metadata"], "v1.ObjectMeta"))
         return sent

@@ -14,13 +14,13 @@ from dataclasses import replace
 from kubewright.apiserver.http.answers import Form, form, plain
 from kubewright.apiserver.http.discovery import MEASURED, MEASURED_VERBS
 from kubewright.apiserver.http.kubelets import Kubelets
-from kubewright.apiserver.http.paths import ResourcePath
+from kubewright.apiserver.http.requests import ResourcePath
 from kubewright.apiserver.kubelets.usage import Summary, Usage, of_node, of_pods
 from kubewright.apiserver.kubelets.where import kubelet_of
-from kubewright.apiserver.registry import codec, filters, refusals
-from kubewright.apiserver.registry.filters import Filter
-from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
-from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.kind import Catalog, ServedKind, Target
+from kubewright.apiserver.registry.reading import Filter, filter_of
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Store
 from kubewright.base.clock import Clock
 from kubewright.wire.gvk import Resource
@@ -59,7 +59,7 @@ class Measurements:
         if path.name:
             return plain(await self._one(resource, path), wanted)
         kind = self._kind(path.plural)
-        matches = filters.parse(kind, request.param("labelSelector"), request.param("fieldSelector"))
+        matches = filter_of(kind, request.param("labelSelector"), request.param("fieldSelector"))
         found = await (self._pods(path.namespace, matches) if resource.namespaced else self._nodes(matches))
         items = [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found]
         kind_and_version = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
@@ -90,7 +90,7 @@ class Measurements:
 
     async def _pods(self, namespace: str, matches: Filter) -> list[Object]:
         """Those that match of the pods that kubelets have measured; those on simulated nodes are not read."""
-        everything = filters.parse(self._kind("nodes"), "", "")
+        everything = filter_of(self._kind("nodes"), "", "")
         summaries = await self._summaries(await self._with_kubelets(everything))
         kind = matches.kind
         references = {

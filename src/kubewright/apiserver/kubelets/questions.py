@@ -14,7 +14,8 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import Cause
+from kubewright.apiserver.schema.node import Object
 from kubewright.base.clock import parse_rfc3339
 from kubewright.wire.errors import ApiError, BadRequest, ServerError
 from kubewright.wire.gvk import Resource

@@ -23,7 +23,7 @@ import structlog
 
 from kubewright.apiserver.kubelets.dialing import Dialer
 from kubewright.apiserver.kubelets.where import Kubelet
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.node import Object
 from kubewright.base.clock import Clock, parse_rfc3339
 from kubewright.wire.errors import ApiError, ServerError
 

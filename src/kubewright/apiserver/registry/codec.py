@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry.kind import Object, ServedKind, read_by
+from kubewright.apiserver.registry.kind import ServedKind, read_by
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, record_of
 
 _NEVER_STORED = "selfLink"

@@ -15,14 +15,12 @@ Called by    ``writing``.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.fields import applying, managers, paths, shapes, updates
-from kubewright.apiserver.fields.managers import Managed, Manager
-from kubewright.apiserver.fields.paths import Malformed
+from kubewright.apiserver.fields import ownership, paths, shapes
+from kubewright.apiserver.fields.paths import Malformed, Managed, Manager
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import MOST_CAUSES, Object, ServedKind
-from kubewright.apiserver.registry.target import Options
-from kubewright.apiserver.schema.causes import MOST_QUOTED
-from kubewright.apiserver.schema.node import Node
+from kubewright.apiserver.registry.kind import Options, ServedKind
+from kubewright.apiserver.schema.causes import MOST_CAUSES, MOST_QUOTED
+from kubewright.apiserver.schema.node import Node, Object
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.wire.errors import BadRequest
 
@@ -53,8 +51,8 @@ class FieldManagers:
             return bare
         check_depth(bare)
         whole = bare if kind.custom else kind.prepare(bare, bare)  # the defaults of built-in kinds count
-        found = updates.updated(self._write(kind, options, ""), {}, {}, whole)
-        return with_managers(bare, managers.written(found))
+        found = ownership.updated(self._write(kind, options, ""), {}, {}, whole)
+        return with_managers(bare, paths.written(found))
 
     def changed(
         self, kind: ServedKind, new: Object, old: Object, options: Options, subresource: str
@@ -74,7 +72,7 @@ class FieldManagers:
             return ()
         check_depth(new)
         write = self._write(kind, options, subresource)
-        return managers.written(updates.updated(write, known, with_managers(old, ()), with_managers(new, ())))
+        return paths.written(ownership.updated(write, known, with_managers(old, ()), with_managers(new, ())))
 
     def applied(
         self, kind: ServedKind, wanted: Any, live: Object, options: Options, subresource: str
@@ -91,8 +89,8 @@ class FieldManagers:
         bare = with_managers(live, ()) if live else live
         check_depth(bare)
         try:
-            outcome = applying.applied(write, _read(stored), bare, wanted, force=options.force)
-        except applying.Conflicts as error:
+            outcome = ownership.applied(write, _read(stored), bare, wanted, force=options.force)
+        except ownership.Conflicts as error:
             causes = [
                 {
                     "reason": "FieldManagerConflict",
@@ -103,10 +101,10 @@ class FieldManagers:
                 for where in [paths.shown(path)]
             ]
             raise refusals.apply_conflict(str(error), causes) from None
-        return with_managers(outcome.obj, managers.written(outcome.managers))
+        return with_managers(outcome.obj, paths.written(outcome.managers))
 
-    def _write(self, kind: ServedKind, options: Options, subresource: str) -> updates.Write:
-        return updates.Write(
+    def _write(self, kind: ServedKind, options: Options, subresource: str) -> ownership.Write:
+        return ownership.Write(
             name=options.manager,
             version=kind.resource.api_version,
             subresource=options.subresource or subresource,
@@ -116,7 +114,7 @@ class FieldManagers:
             ignored=_ignored(kind, subresource),
         )
 
-    def _schemas(self, kind: ServedKind) -> updates.Schemas:
+    def _schemas(self, kind: ServedKind) -> ownership.Schemas:
         def schema(version: str) -> Node | None:
             found = kind if version == kind.resource.api_version else self._find(kind, version)
             return None if found is None else found.schema.node
@@ -215,7 +213,7 @@ def _sent(kind: ServedKind, sent: Any, stored: Any) -> dict[Manager, Managed]:
 
 def _read(entries: Any) -> dict[Manager, Managed]:
     try:
-        return managers.read(entries or ())
+        return paths.read(entries or ())
     except Malformed:
         return {}
 

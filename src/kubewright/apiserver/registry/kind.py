@@ -1,4 +1,4 @@
-"""What the server knows about one kind it serves, and the catalog of all of them.
+"""What the server knows about one kind it serves, the catalog of all of them, and the target of a request.
 
 Theory.      Everything that differs between kinds is data here: names, scope, verbs, columns,
              schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
@@ -9,65 +9,19 @@ Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), 
              ``writing`` (what can be done to them).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import Any, Protocol
 
 import orjson
 
-from kubewright.apiserver.schema.node import Node
-from kubewright.apiserver.store.records import Record
+from kubewright.apiserver.schema.causes import Cause
+from kubewright.apiserver.schema.node import Node, Object
+from kubewright.apiserver.store.history import Record
 from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
-from kubewright.wire.http import User
-
-Object = dict[str, Any]
-"""A decoded API object, as JSON gives it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason why an object is refused, as it stands in ``Status.details.causes``.
-
-    ``reason`` is one of ``FieldValueRequired``, ``FieldValueInvalid``, ``FieldValueTypeInvalid``,
-    ``FieldValueNotSupported``, ``FieldValueForbidden``, ``FieldValueDuplicate``, ``FieldValueTooLong``.
-    ``field`` is a path such as ``spec.template.spec.class.name``; ``message`` is what follows
-    ``<field>: `` in kube-apiserver's message, e.g. ``Required value: name is required``.
-    """
-
-    reason: str
-    field: str
-    message: str
-
-
-MOST_CAUSES, MOST_CAUSES_CHARS = 100, 256 * 1024
-"""Of one refusal: who mends a hundred fields sends the object again, and learns of the next."""
-MOST_COUNTED = 1_000
-"""Of the errors that are not told: the server stops looking for more."""
-TOO_MANY = "TooManyCauses"
-"""The reason of the cause that stands for those which are not told."""
-
-
-def bounded(causes: Iterable[Cause], rest: Iterator[object] | None = None) -> list[Cause]:
-    """The first causes, and one that says how many more there are. ``rest`` is what ``causes`` are made of,
-    where counting that is cheaper than making them."""
-    kept, chars = list[Cause](), 0
-    left = iter(causes)
-    for cause in left:
-        kept.append(cause)
-        chars += len(cause.field) + len(cause.message)
-        if len(kept) == MOST_CAUSES or chars > MOST_CAUSES_CHARS:
-            break
-    more = sum(1 for _ in islice(left if rest is None else rest, MOST_COUNTED + 1))
-    shown = str(more) if more <= MOST_COUNTED else f"more than {MOST_COUNTED}"
-    return [*kept, Cause(TOO_MANY, "<nil>", f"and {shown} more errors")] if more else kept
-
-
-def some(causes: Iterable[Cause]) -> list[Cause]:
-    """As many causes as ``bounded`` looks at: what is not asked for is not made."""
-    return list(islice(causes, MOST_CAUSES + MOST_COUNTED + 1))
+from kubewright.wire.http import ADMIN, User
 
 
 class Schema(Protocol):
@@ -296,3 +250,65 @@ class Catalog:
 
     def __iter__(self) -> Iterator[ServedKind]:
         return iter(tuple(self._kinds.values()))
+
+
+Guard = Callable[[Object, Object | None], None]
+"""Called with the object to be stored and the one that is there; raises when the user may not store it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object (or, without a name, a collection) of one kind."""
+
+    kind: ServedKind
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def at(cls, kind: ServedKind, key: str) -> "Target":
+        """The object that the store has under ``key``."""
+        namespace, _, name = key.rpartition("/")
+        return cls(kind, namespace, name)
+
+    @property
+    def collection(self) -> str:
+        """The store's collection; all versions of a kind share it."""
+        return str(self.kind.stored_as or self.kind.resource)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of a list begin with; with a name, there is one such key (and those it begins)."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def named(self, name: str) -> "Target":
+        return Target(self.kind, self.namespace, name)
+
+
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+
+
+@dataclass(slots=True)
+class Options:
+    """Parameters of a write. ``warnings`` collects what the answer's Warning headers say; ``guard`` is
+    called before validation.
+
+    ``manager``      who will manage the changed fields; empty for the server itself, which manages none
+    ``named``        the client named the manager: those of a new object are kept
+    ``force``        an apply takes the fields that other managers have
+    ``user``         who sends the request
+    ``subresource``  through which an update of the whole object comes (scale)
+    """
+
+    dry_run: bool = False
+    validation: str = WARN
+    warnings: list[str] = field(default_factory=list)
+    guard: Guard | None = None
+    manager: str = ""
+    named: bool = False
+    force: bool = False
+    subresource: str = ""
+    user: User = field(default=ADMIN)

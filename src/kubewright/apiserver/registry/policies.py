@@ -6,9 +6,9 @@ Theory.      Every request needs the policy, and it changes rarely. So it is mad
              object as it would be stored, so it is a guard that ``writing`` calls before the store.
              Writes by members of ``system:masters`` have no such guard. A request for a certificate has one,
              too: the right to write its decision or its certificate is not the right to decide or to sign for
-             its signer. A node writes what is its own (``restriction``). Other writes have none.
+             its signer. A node writes what is its own (``authorization.nodes``). Other writes have none.
 Invariants.  A write is effective for every request that begins after its response.
-Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
+Called by    ``http.app`` for requests, ``http.resources`` for writes, ``http.subresources`` for reviews.
 Continues    in ``authorization``.
 """
 
@@ -22,18 +22,31 @@ import orjson
 from kubewright.api.certificates import CLIENT as CLIENTS
 from kubewright.api.certificates import KUBELET_CLIENT, KUBELET_SERVING, SIGNING_REQUEST
 from kubewright.api.core import NODE
-from kubewright.apiserver.authorization import escalation, nodes, restriction, rules
-from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
+from kubewright.apiserver.authorization import nodes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
 from kubewright.apiserver.authorization.nodes import NodeRights
-from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Binding, Policy, RoleKey, Subject
-from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.authorization.policy import (
+    CLUSTER_ROLE,
+    GROUP,
+    KINDS_OF_ROLES,
+    MASTERS,
+    Attributes,
+    Binding,
+    MissingRole,
+    Policy,
+    RoleKey,
+    Rule,
+    Subject,
+    fault_of_binding,
+    fault_of_role,
+    rules_in,
+)
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.admission import PODS
 from kubewright.apiserver.registry.builtin import served
 from kubewright.apiserver.registry.builtin.kinds import ROWS
-from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.registry.target import Guard, Target
+from kubewright.apiserver.registry.kind import Guard, ServedKind, Target
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Having, Record, Store
 from kubewright.pki.requests import Asked, asked_in
 from kubewright.wire.gvk import Resource
@@ -112,12 +125,12 @@ def guard_of(policies: Policies, user: User, target: Target, subresource: str = 
     writing = Attributes(
         user, "", GROUP, resource.plural, namespace=target.namespace, name=target.name
     )  # escalation fills in the verb
-    judge = escalation.of_role if resource.plural in escalation.ROLES else escalation.of_binding
+    judge = fault_of_role if resource.plural in KINDS_OF_ROLES else fault_of_binding
 
     def guard(new: Object, old: Object | None) -> None:
         try:
             why = judge(policies.current, writing, new, old)
-        except escalation.MissingRole as missing:
+        except MissingRole as missing:
             raise refusals.not_found(resource, str(missing)) from None
         if why:
             raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
@@ -174,7 +187,7 @@ def _guard_of_node(policies: Policies, node: str, target: Target) -> Guard:
     resource = target.kind.resource
 
     def guard(new: Object, old: Object | None) -> None:
-        if why := restriction.wrong_write(node, resource.kind, new, old, policies.node_uid(node)):
+        if why := nodes.wrong_write(node, resource.kind, new, old, policies.node_uid(node)):
             raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
 
     return guard
@@ -230,7 +243,7 @@ def _wrong_request(user: User, signer: str, asked: Asked) -> str:
 def _read(collection: str, record: Record) -> _Read:
     obj: Mapping[str, Any] = orjson.loads(record.data)
     if collection in (str(CLUSTER_ROLES), str(ROLES)):
-        return rules.read(obj)
+        return rules_in(obj)
     namespace, _, name = record.key.rpartition("/")
     ref = obj.get("roleRef") or {}
     subjects = tuple(_subject(each, namespace) for each in obj.get("subjects") or ())

@@ -6,7 +6,7 @@ Every function returns an error and does not raise it: ``raise not_found(...)`` 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.registry.kind import TOO_MANY, Cause, bounded
+from kubewright.apiserver.schema.causes import TOO_MANY, Cause, bounded
 from kubewright.wire import errors
 from kubewright.wire.errors import (
     AlreadyExists,

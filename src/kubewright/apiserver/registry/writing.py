@@ -5,7 +5,7 @@ Theory.      Every change is ``edit(old) -> new`` on the latest state, checked a
              client named a resourceVersion that is no longer the latest.
 Invariants.  The response is what is stored, byte for byte. A write that changes nothing is not
              stored and keeps its version. Nothing is awaited but the commit.
-Called by    ``http.app`` and the subresources. Continues in ``intake``, ``metadata``, ``lifecycle``.
+Called by    ``http.app`` and the subresources. Continues in ``strategy``.
 """
 
 import asyncio
@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry import codec, edits, field_managers, intake, lifecycle, metadata, refusals
-from kubewright.apiserver.registry.admission import Admission
+from kubewright.apiserver.registry import codec, field_managers, refusals, strategy
+from kubewright.apiserver.registry.admission import Admission, Serving
 from kubewright.apiserver.registry.field_managers import FieldManagers
-from kubewright.apiserver.registry.kind import TOO_MANY, Cause, Object, ServedKind
-from kubewright.apiserver.registry.serving import Serving
-from kubewright.apiserver.registry.target import Options, Target
-from kubewright.apiserver.schema.causes import invalid
+from kubewright.apiserver.registry.kind import Options, ServedKind, Target
+from kubewright.apiserver.schema.causes import TOO_MANY, Cause, invalid
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store, record_of
 from kubewright.base.clock import Clock, new_uid, rfc3339
 from kubewright.base.limits import OBJECT_BYTES
@@ -74,9 +73,9 @@ class Writing:
                 its PriorityClass is missing or says otherwise, there is a default PriorityClass).
         """
         kind = target.kind
-        obj = intake.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
-        obj, said = metadata.without_duplicates(obj, patched=False)
-        intake.check_place(target, obj)
+        obj = strategy.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
+        obj, said = strategy.without_duplicates(obj, patched=False)
+        strategy.check_place(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
         if not applied:
@@ -90,10 +89,10 @@ class Writing:
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]
-        if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
+        if causes := strategy.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
         self._admission.admit_class(target, obj)
-        options.warnings += said + metadata.warnings(kind, obj["metadata"], None) + kind.warn(obj, None)
+        options.warnings += said + strategy.warnings(kind, obj["metadata"], None) + kind.warn(obj, None)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
         if (taken := self._store.latest(place.collection, place.key)) is not None:
@@ -157,12 +156,12 @@ class Writing:
         edited = edit(old)
         if edited is old:
             return Written(codec.in_version(kind, record))
-        new = intake.normalized(
+        new = strategy.normalized(
             kind, edited, options, duplicates=duplicates, patched=patched, applied=applied
         )
-        new, said = metadata.without_duplicates(new, patched=patched)
+        new, said = strategy.without_duplicates(new, patched=patched)
         options.warnings += said
-        intake.check_place(target, new)
+        strategy.check_place(target, new)
         self._expect(target, new, old, patched=patched)
         entries = new["metadata"].get(field_managers.FIELD, ()) if applied else None
         new = self._prepared(kind, new, old, options, subresource=subresource, entries=entries)
@@ -170,13 +169,13 @@ class Writing:
             options.guard(new, old)
         if codec.same(kind, field_managers.with_old_times(new, old), old):
             return Written(codec.in_version(kind, record))
-        causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
+        causes = strategy.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, subresource):
             raise refusals.invalid(kind.resource, target.name, causes)
         self._admission.admit_class(target, new)
-        options.warnings += metadata.warnings(kind, new["metadata"], old["metadata"]) + kind.warn(new, old)
+        options.warnings += strategy.warnings(kind, new["metadata"], old["metadata"]) + kind.warn(new, old)
         new = self._serving.established(kind, new)
-        if lifecycle.finished(kind, new):
+        if strategy.finished(kind, new):
             return await self._remove(target, record, options, final=new)
         return Written(await self._put(target, new, record, options))
 
@@ -191,17 +190,17 @@ class Writing:
         entries: field_managers.Entries | None,
     ) -> Object:
         """``new`` as it is to be stored, with the managers in ``entries`` (None: those that follow)."""
-        carried, now = metadata.carried(new, old), rfc3339(self._clock.now())
-        sent = edits.limited_to_subresource(kind, carried, old, subresource, now)
+        carried, now = strategy.carried(new, old), rfc3339(self._clock.now())
+        sent = strategy.limited_to_subresource(kind, carried, old, subresource, now)
         new = kind.prepare(sent, old)
         if entries is None:
             # What a custom kind's rules fill in has no manager: elsewhere a webhook does, after this.
             entries = self._field_managers.changed(
                 kind, sent if kind.custom else new, old, options, subresource
             )
-        return edits.with_generation(kind, field_managers.with_managers(new, entries), old)
+        return strategy.with_generation(kind, field_managers.with_managers(new, entries), old)
 
-    async def delete(self, target: Target, deletion: lifecycle.DeleteOptions, options: Options) -> Written:
+    async def delete(self, target: Target, deletion: strategy.DeleteOptions, options: Options) -> Written:
         """Remove an object, or mark it as being deleted while a finalizer or its grace period keeps it.
 
         Raises:
@@ -212,15 +211,15 @@ class Writing:
         self._admission.admit_deletion(target)
         old = codec.decode(kind, record)
         ending = self._serving.before_deletion(kind, old)
-        decision = lifecycle.delete(kind, ending, deletion, self._clock.now())
-        if isinstance(decision, lifecycle.Remove):
+        decision = strategy.delete(kind, ending, deletion, self._clock.now())
+        if isinstance(decision, strategy.Remove):
             return await self._remove(target, record, options)
         if codec.same(kind, decision.obj, old):
             return Written(codec.in_version(kind, record))
         return Written(await self._put(target, decision.obj, record, options))
 
     async def delete_all(
-        self, targets: Sequence[Target], deletion: lifecycle.DeleteOptions, options: Options
+        self, targets: Sequence[Target], deletion: strategy.DeleteOptions, options: Options
     ) -> None:
         """Delete many. Objects that are gone meanwhile, or fail a precondition, are skipped.
 
@@ -234,7 +233,7 @@ class Writing:
                 if not isinstance(error, NotFound | Conflict):
                     raise error
 
-    def expect(self, target: Target, deletion: lifecycle.DeleteOptions) -> Record:
+    def expect(self, target: Target, deletion: strategy.DeleteOptions) -> Record:
         """The latest state of the object, after the preconditions are checked.
 
         Raises:
@@ -255,7 +254,7 @@ class Writing:
         name = given.get("name") or self._generated(target, given.get("generateName", ""))
         if kind.has_status and kind.has_generation:  # others (Nodes) may be created with a status
             obj = {key: value for key, value in obj.items() if key != "status"}
-        created = metadata.created(
+        created = strategy.created(
             obj,
             name=name,
             namespace=target.namespace,
@@ -339,7 +338,7 @@ def _violations(kind: ServedKind, new: Object, old: Object | None, subresource: 
     return causes + [cause for cause in more if cause.field.removeprefix(".").startswith(part)]
 
 
-def _preconditions(target: Target, record: Record, deletion: lifecycle.DeleteOptions) -> None:
+def _preconditions(target: Target, record: Record, deletion: strategy.DeleteOptions) -> None:
     if deletion.uid and deletion.uid != record.uid:
         said = (
             f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({record.uid}). "

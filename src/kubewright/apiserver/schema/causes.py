@@ -8,13 +8,62 @@ Called by    ``compiled.Compiled.validate``; ``structure`` and the rules in ``re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 import orjson
 
-from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.formats import PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why an object is refused, as it stands in ``Status.details.causes``.
+
+    ``reason`` is one of ``FieldValueRequired``, ``FieldValueInvalid``, ``FieldValueTypeInvalid``,
+    ``FieldValueNotSupported``, ``FieldValueForbidden``, ``FieldValueDuplicate``, ``FieldValueTooLong``.
+    ``field`` is a path such as ``spec.template.spec.class.name``; ``message`` is what follows
+    ``<field>: `` in kube-apiserver's message, e.g. ``Required value: name is required``.
+    """
+
+    reason: str
+    field: str
+    message: str
+
+
+MOST_CAUSES, MOST_CAUSES_CHARS = 100, 256 * 1024
+"""Of one refusal: who mends a hundred fields sends the object again, and learns of the next."""
+
+
+MOST_COUNTED = 1_000
+"""Of the errors that are not told: the server stops looking for more."""
+
+
+TOO_MANY = "TooManyCauses"
+"""The reason of the cause that stands for those which are not told."""
+
+
+def bounded(causes: Iterable[Cause], rest: Iterator[object] | None = None) -> list[Cause]:
+    """The first causes, and one that says how many more there are. ``rest`` is what ``causes`` are made of,
+    where counting that is cheaper than making them."""
+    kept, chars = list[Cause](), 0
+    left = iter(causes)
+    for cause in left:
+        kept.append(cause)
+        chars += len(cause.field) + len(cause.message)
+        if len(kept) == MOST_CAUSES or chars > MOST_CAUSES_CHARS:
+            break
+    more = sum(1 for _ in islice(left if rest is None else rest, MOST_COUNTED + 1))
+    shown = str(more) if more <= MOST_COUNTED else f"more than {MOST_COUNTED}"
+    return [*kept, Cause(TOO_MANY, "<nil>", f"and {shown} more errors")] if more else kept
+
+
+def some(causes: Iterable[Cause]) -> list[Cause]:
+    """As many causes as ``bounded`` looks at: what is not asked for is not made."""
+    return list(islice(causes, MOST_CAUSES + MOST_COUNTED + 1))
+
 
 Kind = Any
 """One of jsonschema_rs.ValidationErrorKind's classes: they share no base that types could name."""

@@ -5,7 +5,7 @@ Theory.      A definition may name any format; kube-apiserver enforces some two 
              from the libraries of Go that it asks: an ``ipv4`` may have leading zeros, a ``hostname`` of two
              labels needs a last one of two letters. So the formats of custom kinds have names of their own
              here (``k8s:ipv4``), which the validator cannot mistake for what it knows by those names.
-             Built-in kinds know ``byte`` and ``date-time`` only, and ``decode`` looks at those.
+             Built-in kinds know ``byte`` and ``date-time`` only, and ``walk`` looks at those.
 Called by    ``structural``, ``builtin``; ``registry.custom`` warns of unknown formats.
 Source       kube-apiserver 1.36, observed in tests/conformance/test_api_formats.py.
 """

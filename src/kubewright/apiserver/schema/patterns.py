@@ -7,7 +7,7 @@ Theory.      Both match in linear time, and their syntaxes are alike but for thi
              a pattern follows from its tokens too, so that is known before any is compiled: three thousand of
              ``\\p{L}{1,60}`` take twenty seconds, and a definition has room for ten times as many.
 Invariants.  Pure. A pattern that Go refuses raises ``ValueError``, here or when the library compiles it.
-Called by    ``structural``, ``crd_rules``; ``registry.custom.definition`` adds up the costs.
+Called by    ``structural``; ``registry.definitions`` adds up the costs.
 """
 
 import re

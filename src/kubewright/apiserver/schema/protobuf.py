@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.schema.builtin import GROUPS, table
+from kubewright.apiserver.schema.node import Object
 from kubewright.base.clock import rfc3339, rfc3339_micro
 from kubewright.wire import gojson
 from kubewright.wire.gvk import split_api_version

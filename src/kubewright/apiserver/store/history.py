@@ -1,11 +1,15 @@
-"""The changes that the server remembers: for watches, and for lists as of a version.
+"""Records, what one write changed, and the changes that the server remembers. Pure.
 
-Theory.      Every change holds the state before it, so an older version is the current state with
-             the newer changes undone. So page two of a list is consistent with page one minutes later,
-             without a copy. A watch is a place in this history: what a client has not taken yet is held once,
-             however many clients have not.
-Invariants.  Bounded in number and in bytes, over all collections together. The collection with the
-             most changes loses its oldest first: frequent writes of one kind (Leases, Events) do
+Theory.      An object is stored as the bytes that go over the wire. A record has beside them only what
+             lists and watches filter by, so that they do not decode objects.
+             Changes are remembered for watches, and for lists as of a version. Every change holds the state
+             before it, so an older version is the current state with the newer changes undone. So page two of
+             a list is consistent with page one minutes later, without a copy. A watch is a place in this
+             history: what a client has not taken yet is held once, however many clients have not.
+Invariants.  Records and changes are immutable and share their bytes: a history of ten thousand
+             changes has each state in memory once. They are not tracked by the garbage collector.
+             The history is bounded in number and in bytes, over all collections together. The collection with
+             the most changes loses its oldest first: frequent writes of one kind (Leases, Events) do
              not expire the watches of another.
 """
 
@@ -13,8 +17,52 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
-from kubewright.apiserver.store.records import Change, Record
+import msgspec
+import orjson
+
 from kubewright.base.limits import HISTORY_BYTES, WATCH_HISTORY
+
+NO_LABELS: Mapping[str, str] = {}
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One object as of one version.
+
+    ``resource`` is its collection, e.g. ``machines.machine.sapcloud.io``; all versions of a kind
+    share it. ``key`` is ``namespace/name``, or ``name`` for cluster-scoped kinds.
+    """
+
+    resource: str
+    key: str
+    version: int
+    uid: str
+    labels: Mapping[str, str]
+    deleting: bool
+    data: bytes
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One committed write. ``old`` is None for a creation; ``gone`` says that ``new`` is the last
+    state of a deleted object, which carries the version of its deletion."""
+
+    new: Record
+    old: Record | None = None
+    gone: bool = False
+
+    @property
+    def version(self) -> int:
+        return self.new.version
+
+
+def record_of(
+    resource: str, key: str, version: int, data: bytes, obj: Mapping[str, Any] | None = None
+) -> Record:
+    """A record from its bytes; ``obj`` is what they decode to, when the caller has it already."""
+    metadata = (orjson.loads(data) if obj is None else obj)["metadata"]
+    labels = metadata.get("labels") or NO_LABELS
+    return Record(
+        resource, key, version, metadata.get("uid", ""), labels, "deletionTimestamp" in metadata, data
+    )
 
 
 class Compacted(Exception):

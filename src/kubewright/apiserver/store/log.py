@@ -26,7 +26,7 @@ from zlib import crc32
 
 import structlog
 
-from kubewright.apiserver.store.records import Change
+from kubewright.apiserver.store.history import Change
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import LOG_PAGES
 from kubewright.base.locks import FileLock, Held

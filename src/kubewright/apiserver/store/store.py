@@ -10,21 +10,69 @@ Invariants.  Versions grow by one with each write, over all collections, also ac
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
-Called by    ``registry``. Continues in ``log``, ``history``, ``index`` and ``watchers``.
+Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
 
 import structlog
 
-from kubewright.apiserver.store.history import Compacted, History
-from kubewright.apiserver.store.index import Having, Index, ValueOf
+from kubewright.apiserver.store.history import (
+    Change,
+    Compacted,
+    History,
+    Record,
+    record_of,
+)
 from kubewright.apiserver.store.log import Log, NoLog
-from kubewright.apiserver.store.records import Change, Record, record_of
 from kubewright.apiserver.store.watchers import Watcher, Watchers
 from kubewright.base.errors import InvalidInput
+
+ValueOf = Callable[[Record], str]
+_NO_KEYS: Set[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """The objects that have ``value``; ``index`` names what ``value_of`` reads, which is always the same."""
+
+    index: str
+    value: str
+    value_of: ValueOf
+
+
+class Index:
+    """See the module. ``value_of`` reads the value of a record; it is pure."""
+
+    def __init__(self, value_of: ValueOf) -> None:
+        self._value_of = value_of
+        self._keys: dict[str, set[str]] = {}
+        self._values: dict[str, str] = {}
+
+    def put(self, record: Record) -> None:
+        value = self._value_of(record)
+        if self._values.get(record.key) == value:
+            return
+        self.drop(record.key)
+        self._values[record.key] = value
+        self._keys.setdefault(value, set()).add(record.key)
+
+    def drop(self, key: str) -> None:
+        value = self._values.pop(key, None)
+        if value is None:
+            return
+        keys = self._keys[value]
+        keys.discard(key)
+        if not keys:
+            del self._keys[value]
+
+    def keys(self, value: str) -> Set[str]:
+        """The keys of the objects that have this value, in no order."""
+        return self._keys.get(value, _NO_KEYS)
+
 
 log = structlog.get_logger("kubewright.apiserver.store")
 

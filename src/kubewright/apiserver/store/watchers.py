@@ -16,8 +16,7 @@ import contextvars
 from collections import deque
 from collections.abc import Sequence
 
-from kubewright.apiserver.store.history import Compacted, History
-from kubewright.apiserver.store.records import Change
+from kubewright.apiserver.store.history import Change, Compacted, History
 
 TAKEN, TAKEN_BYTES = 500, 1024 * 1024
 """Changes that a watcher takes at one time: what a client that does not read holds beside the history."""

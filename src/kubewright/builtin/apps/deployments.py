@@ -27,7 +27,7 @@ from kubewright.api.apps import (
 )
 from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
-from kubewright.builtin.apps.pods import PodMember, rank
+from kubewright.builtin.apps.replicasets import PodMember, rank
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted

@@ -9,8 +9,8 @@ Never wrong. An owner is absent only if a watch has shown its deletion, or the s
              and resourceVersion that the decision was made on.
 Frugal.      At rest there are only watches. An owner that is in the graph, or turns up within
              ``graph.SETTLE_SECONDS``, costs no request; a dependent of a deleted owner costs one delete.
-Map.         ``graph`` the nodes; ``feeds`` the watches, which follow CRDs; ``decide`` (pure) what to do
-             with one node; ``collector`` look, decide, act.
+Map.         ``graph`` the nodes, and what to do with one (no I/O); ``collector`` the watches, which follow
+             CRDs; look, decide, act.
 Source       behaviour of kube-controller-manager's collector; finalizers ``foregroundDeletion`` and
              ``orphan`` are set by the API server.
 """

@@ -39,9 +39,9 @@ from kubewright.machines.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
-from kubewright.machines.machine.foresight import foresee, outcome
+from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.migration.old_classes import OldClasses, Trouble

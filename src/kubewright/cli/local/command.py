@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.api.apps import DEPLOYMENT, Deployment
-from kubewright.apiserver.http.private_file import OWNER_ONLY_FOLDER, write_private
+from kubewright.apiserver.http.pki import OWNER_ONLY_FOLDER, write_private
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.cli.asking import require_namespace

@@ -23,8 +23,8 @@ from kubewright.cli.switches import Unusable
 from kubewright.driver import hot
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, owner_tag, stub
 from kubewright.driver.hot import class_hash
-from kubewright.machines.caches import class_seen, secret_keys
-from kubewright.machines.machine.userdata import filled, wants_token
+from kubewright.machines.caches import class_seen, secret_keys, wants_token
+from kubewright.machines.machine.act import filled
 from kubewright.wire.gvk import Key
 from kubewright.wire.naming import LABEL_VALUE, dns_subdomain, machine_name_problem
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays

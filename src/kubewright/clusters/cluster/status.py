@@ -22,12 +22,15 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
+    ClusterPhase,
+    ConditionType,
+    EventReason,
+    Reason,
     false_condition,
     summary,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ClusterPhase, ConditionType, EventReason, Reason
 from kubewright.api.cluster.v1beta1 import ClusterStatus, Condition, FailureDomain
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.limits import MESSAGE_CHARS

@@ -29,19 +29,20 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    ConditionType,
+    FailureReason,
+    Reason,
     false_condition,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.defaults import MAX_UNHEALTHY
-from kubewright.api.cluster.reasons import ConditionType, FailureReason, Reason
 from kubewright.api.cluster.v1beta1 import (
     Condition,
     Machine,
     MachineHealthCheckSpec,
     MachineHealthCheckStatus,
 )
-from kubewright.api.cluster.validate import read_unhealthy_range
+from kubewright.api.cluster.validate import MAX_UNHEALTHY, read_unhealthy_range
 from kubewright.api.conditions import condition_of, is_condition_true, without_condition
 from kubewright.base.durations import format_duration, parse_duration
 from kubewright.base.limits import MESSAGE_CHARS

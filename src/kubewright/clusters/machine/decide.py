@@ -11,7 +11,7 @@ Called by    ``wiring``. Continues in ``deletion``.
 
 from collections.abc import Iterator
 
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.conditions import since_not_true
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Awaited, Plan, in_order

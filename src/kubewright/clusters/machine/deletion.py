@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 from msgspec import to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import Reason
-from kubewright.api.cluster.v1beta1 import Cluster, Machine, MachineDrainRule
-from kubewright.api.cluster.v1beta1.drain_rules import DRAIN, SKIP, WAIT_COMPLETED
+from kubewright.api.cluster.conditions import Reason
+from kubewright.api.cluster.v1beta1 import DRAIN, SKIP, WAIT_COMPLETED, Cluster, Machine, MachineDrainRule
 from kubewright.api.core import Pod
 from kubewright.api.meta import LabelSelector
 from kubewright.base.delays import SOON, UNHEARD

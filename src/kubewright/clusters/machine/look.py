@@ -21,8 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_set
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -32,6 +31,7 @@ from kubewright.api.cluster.v1beta1 import (
     Machine,
     MachineSet,
 )
+from kubewright.api.cluster.validate import default_set
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE
 from kubewright.api.meta import Object

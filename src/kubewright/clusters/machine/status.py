@@ -26,13 +26,17 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
+    ConditionType,
+    EventReason,
+    FailureReason,
+    MachinePhase,
+    Reason,
     false_condition,
     summary,
     true_condition,
     unknown_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, EventReason, FailureReason, MachinePhase, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineStatus, ObjectReference
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE_READY, NodeAddress

@@ -26,8 +26,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import WARNING, false_condition, true_condition, unknown_condition
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import (
+    WARNING,
+    ConditionType,
+    Reason,
+    false_condition,
+    true_condition,
+    unknown_condition,
+)
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     GROUP,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import Reason
 from kubewright.api.cluster.names import PreflightCheck
-from kubewright.api.cluster.reasons import Reason
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
 from kubewright.base import delays
 from kubewright.base.limits import number_of

@@ -22,7 +22,10 @@ from kubewright.api import faults
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import (
     ERROR,
+    MACHINE_SET_COMPONENT,
     WARNING,
+    ConditionType,
+    Reason,
     Source,
     aggregate,
     false_condition,
@@ -30,8 +33,6 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.defaults import default_deployment, default_set
-from kubewright.api.cluster.reasons import MACHINE_SET_COMPONENT, ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -43,7 +44,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineSet,
     MachineSetStatus,
 )
-from kubewright.api.cluster.validate import validate_set
+from kubewright.api.cluster.validate import default_deployment, default_set, validate_set
 from kubewright.api.conditions import condition_of
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.limits import MESSAGE_CHARS

@@ -19,7 +19,6 @@ Map          ``seen``     what is known of one VM, as a frozen value
              ``outcome``  one call: the driver is asked, and what is known after it
              ``calls``    the tasks of the calls in flight
              ``orphans``  which VMs nothing has wanted for so long that they are deleted, and when (pure)
-             ``suspects`` the memory of such VMs, and the deletions of one pass
 
 Called by    ``machines.machine`` and ``machines.orphans``; ``infra.machine`` and ``infra.orphans``.
 """

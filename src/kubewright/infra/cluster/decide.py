@@ -10,13 +10,12 @@ Theory.      Machines of a cluster may be made when it is known where its API se
              Cluster names, the endpoint is that one's, and the copy goes at once.
 Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
              take that for an infrastructure that has gone.
-Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion); decision 0023.
-Called by    ``reconciler.InfraClusters``.
+Source       decision 0023.
+Called by    ``act``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum
 
 from msgspec import structs
 
@@ -40,30 +39,13 @@ from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE, Awaited, Event
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import remedy
-from kubewright.infra.cluster.seen import Seen
-from kubewright.infra.plan import ReportingPlan
+from kubewright.infra.cluster.seen import Plan, Seen, Step
 
 LASTING = timedelta(seconds=delays.WORDS_SECONDS)
 """How long something is waited for before that is reported: the core is seldom later with its part."""
 
 
 DRIVER = Awaited("the driver to answer", "see whether its cloud answers")
-
-
-class Step(Enum):
-    """The effects on one KubewrightCluster."""
-
-    ADD_FINALIZER = "add finalizer"
-    RESERVE = "ask the driver for an endpoint"
-    RECORD = "write the endpoint"
-    DELETE_MACHINES = "delete the machines that nothing owns"
-    RELEASE = "give the endpoint back"
-    REMOVE_FINALIZER = "remove finalizer"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan(ReportingPlan[Step]):
-    """What to do now with a KubewrightCluster, and what to report of its endpoint."""
 
 
 def decide(seen: Seen) -> Plan:

@@ -6,7 +6,7 @@ Theory.      As with VMs (``driver.life.calls``) a worker never waits for a clou
              What is kept is what the last call came to, with its code (``seen.EndpointSeen``): neither the
              doubts and verbs of ``VmCalls``, nor an answer that outlasts a failure, as in ``runtime.calls``.
 Invariants.  At most one call per cluster at a time. Nothing but cancellation is raised.
-Called by    ``reconciler``; the program owns ``run``.
+Called by    ``act``, ``look``; the program owns ``run``.
 """
 
 import asyncio

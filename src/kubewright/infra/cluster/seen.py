@@ -1,15 +1,18 @@
-"""Everything that is read about one KubewrightCluster, as one frozen value.
+"""Everything that is read about one KubewrightCluster, as one frozen value; what may be done, as a plan.
 
-Called by    ``endpoints`` and ``reconciler`` (make it), ``decide`` (uses it). Nothing here reads or waits.
+Called by    ``endpoints`` and ``look`` (make ``Seen``), ``decide`` (makes plans), ``act`` (performs them).
+             Nothing here reads or waits.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.infra.v1beta1 import KubewrightCluster
 from kubewright.driver.errors import DriverError
+from kubewright.infra.plan import ReportingPlan
 from kubewright.wire.gvk import Key
 
 
@@ -82,3 +85,19 @@ class Seen:
         kind = NESTED_CONTROL_PLANE.resource
         ours = ref is not None and (ref.group, ref.kind) == (kind.group, kind.kind)
         return f"{ref.kind} {ref.name}" if ref is not None and ours else ""
+
+
+class Step(Enum):
+    """The effects on one KubewrightCluster."""
+
+    ADD_FINALIZER = "add finalizer"
+    RESERVE = "ask the driver for an endpoint"
+    RECORD = "write the endpoint"
+    DELETE_MACHINES = "delete the machines that nothing owns"
+    RELEASE = "give the endpoint back"
+    REMOVE_FINALIZER = "remove finalizer"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(ReportingPlan[Step]):
+    """What to do now with a KubewrightCluster, and what to report of its endpoint."""

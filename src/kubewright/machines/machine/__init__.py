@@ -15,27 +15,16 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
              A cloud call never blocks a worker: it runs beside, and wakes the machine when done.
              Every plan says why (``because``); a wait that no event ends says until when (``wake``).
 
-Files        ``seen``      everything that is known of one machine, as one frozen value (``Seen``)
-             ``look``      makes it, from ``caches``, and ``moments``: what this process saw begin
-             ``creation``  ``health``  ``hot_update``  ``in_place``  ``deletion``  ``preservation``
-                           the decisions, pure: Seen -> Plan
-             ``applied``   what a VM has of its class, and what the class says by now (pure)
-             ``replacements``  limits against mass replacement; ``refusals``: how a machine goes on after a
-                           write that a server refused (pure)
-             ``capacity``  the virtual capacity of a class on its nodes (pure)
-             ``vm_record``  which VM a machine has: on record, or by the driver's answer (pure)
-             ``settings``  what an operator may set
-             ``decide``    which of them apply, in which order
-             ``node_marks``  what is written onto the machine's node, as patches (pure)
-             ``states``    the phases as a table: what is seen, which phase follows, what it says (pure)
-             ``driver.life``  what comes next for the VM, and the calls in flight
-             ``steps``     the closed set of effects, and the Plan that carries them
-             ``status``    what the Machine's status says, given the plan (pure)
-             ``unanswered``  since when the nodes' API server has not answered what a machine needs
-             ``requests``  what a driver is told, bootstrap token included; ``userdata`` fills it in
-             ``act``       performs the steps; the only file that writes, but for ``requests``, which keeps
-                           the bootstrap token
-             ``reconciler``  the wiring
-             ``durations``  how long the stages took, for Prometheus
-             ``foresight``  what will be decided next if only time passes, for ``kubewright explain``
+Files        ``seen``      all that is known of one machine, as one frozen value; the steps and the plan
+             ``look``      makes a ``Seen`` from caches, calls and live reads; writes nothing
+             ``memory``    what this process remembers of machines between passes
+             ``decide``    which deciders apply, in which order; what becomes of a refused step, what the
+                           machine waits for, what comes next if only time passes
+             ``making``  ``living``  ``deleting``  ``preservation``   the deciders, Seen -> Plan
+             ``applied``   what a VM has of its class, and what the class says by now
+             ``states``    the phases as a table, and what the status says
+             ``act``       performs the steps, the only file that writes; makes what a driver is told
+             ``reconciler``  the pass, who wakes a machine, and how long its stages took
+             All but ``look``, ``memory``, ``act`` and ``reconciler`` are pure. What comes next for a VM, and
+             the calls in flight: ``driver.life``.
 """

@@ -4,22 +4,34 @@ Theory.      Steps run in order and stop at the first failure; the status is wri
              in one patch, when it says something new. Every patch of the machine carries the uid and
              the resourceVersion of what was seen: a later machine of the same name is never touched, and
              a patch that the network delivers a minute late changes nothing.
+             What a driver is told is made when its call begins, beside the workers: the class and its secrets
+             as they are then, and the user data filled in. A class's secret holds ``userData`` once for all
+             machines; what differs per machine stands in placeholders. A bootstrap token is made for
+             creations only, and only when a placeholder asks for one. Its id is a hash of the machine's uid,
+             so that a machine finds its own token again after a restart, and two machines that join at the
+             same time practically never share one; its end is moved with every try. A Secret of that name
+             whose description tells of another machine is neither changed nor deleted.
 Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is not an error. A write that
              the server refuses for good ends the pass as ``WriteFailed``; the next pass decides with that
-             (``refusals``). The event of a report is sent when the status changes, not in every pass.
-Called by    ``reconciler.Machines``.
+             (``decide.RULES``). The event of a report is sent when the status changes, not in every pass.
+             Secrets go into the request and nowhere else, and are never logged. No request is made without
+             the class's secrets: a driver could find credentials of another account elsewhere.
+Called by    ``reconciler.Machines``; ``machines.orphans`` (``delete_node``), ``cli.vm`` (``filled``).
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, assert_never
+from urllib.parse import quote_plus
 
 import structlog
 from msgspec import structs
 
-from kubewright.api.core import NODE, Node
+from kubewright.api.core import NODE, SECRET, Node, Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
@@ -27,20 +39,18 @@ from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base import delays
-from kubewright.base.clock import rfc3339
+from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError, Retry
+from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.kube.patches import onto, outside_of_a_pass, with_uid, with_version
-from kubewright.machines.caches import Shared
-from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.refusals import status_refused
-from kubewright.machines.machine.requests import Requests
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.status import machine_status
-from kubewright.machines.machine.steps import (
+from kubewright.machines.caches import TOKEN_PLACE, TOKEN_PLACE_QUOTED, Caches, Shared, wants_token
+from kubewright.machines.machine.decide import status_refused
+from kubewright.machines.machine.memory import Notes, is_unanswered
+from kubewright.machines.machine.seen import (
     AddFinalizer,
     Annotate,
     Call,
@@ -57,14 +67,151 @@ from kubewright.machines.machine.steps import (
     Plan,
     Record,
     RemoveFinalizer,
+    Seen,
     Step,
     UpdateVm,
 )
-from kubewright.machines.machine.unanswered import is_unanswered
+from kubewright.machines.machine.states import machine_status
+from kubewright.machines.settings import MachineSettings
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, NotFound, is_refusal
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
+
+
+class Incomplete(KubewrightError):
+    """What a driver must be told is not there, or not this machine's; the next pass says so, and waits."""
+
+
+class Requests:
+    """Makes requests; ``target`` is where the VMs' kubelets will join."""
+
+    def __init__(self, caches: Caches, target: Client, clock: Clock, settings: MachineSettings) -> None:
+        self._caches = caches
+        self._target = target
+        self._clock = clock
+        self._settings = settings
+
+    async def make(self, machine: Machine, verb: Verb, valid_for: timedelta) -> MachineRequest:
+        """The request for a call. ``valid_for`` is how long a token must be valid.
+
+        Raises:
+            Incomplete: the class or a secret has gone since the call was planned, or the token is another's.
+            ApiError, TransportError: the token could not be made.
+        """
+        found = self._caches.class_of(machine)
+        machine_class, creates = found.machine_class, verb is Verb.ENSURE
+        if machine_class is None or found.secret_missing or (creates and found.problem):
+            raise Incomplete(found.problem)
+        secret = found.secret
+        if creates and (raw := secret.data.get("userData")):
+            token = await self._token(machine, valid_for) if wants_token(raw) else ""
+            complete = filled(raw, machine.metadata.name, token)
+            secret = Secret(data={**secret.data, "userData": complete})
+        return MachineRequest(machine, machine_class, secret)
+
+    async def make_update(self, machine: Machine, goal: Mapping[str, Any]) -> MachineRequest:
+        """The request for an update: by the class, but what the VM is to be is ``goal``.
+
+        Raises:
+            Incomplete: the class or a secret has gone since the update was planned.
+        """
+        request = await self.make(machine, Verb.UPDATE, timedelta(0))
+        aimed = structs.replace(request.machine_class, provider_spec=goal)
+        return replace(request, machine_class=aimed)
+
+    async def delete_token(self, machine: Machine) -> None:
+        """Delete the machine's token, if there is one; that of a machine with the same token id stays."""
+        key = _token_key(machine.metadata.uid)
+        with MayBeGone(key.name):
+            found = await self._target.get(SECRET, key)
+            if _is_token_of(machine, found):
+                await self._target.delete(SECRET, key, uid=found.metadata.uid)
+
+    async def _token(self, machine: Machine, valid_for: timedelta) -> str | None:
+        if not self._settings.joins:
+            return None
+        uid, ahead = machine.metadata.uid, timedelta(seconds=self._target.skew.ahead)
+        until = self._clock.now() - ahead + valid_for  # by the clock of the server that checks it
+        key, secret = _token_key(uid), token_secret(self._clock)
+        data = token_data(machine.metadata.name, uid, secret, until, self._settings.token_groups)
+        body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}
+        try:
+            await self._target.create(SECRET, body, namespace=key.namespace)
+        except AlreadyExists:
+            found = await self._target.get(SECRET, key)
+            if not _is_token_of(machine, found):
+                raise Incomplete(f"Secret {key} is the bootstrap token of another machine") from None
+            later = with_uid({"stringData": {"expiration": rfc3339(until)}}, found.metadata.uid)
+            secret = (await self._target.patch(SECRET, key, later)).data.get("token-secret", b"").decode()
+        return f"{token_id(uid)}.{secret}"
+
+
+def _token_key(uid: str) -> Key:
+    return Key(TOKEN_NAMESPACE, token_name(uid))
+
+
+def _is_token_of(machine: Machine, found: Secret) -> bool:
+    """Whether the Secret of the token's name is this machine's: names are short hashes, so two machines may
+    have one."""
+    return found.data.get("description") == token_description(machine.metadata.name).encode()
+
+
+NAME_PLACE, NAME_PLACE_QUOTED = b"<<MACHINE_NAME>>", b"%3C%3CMACHINE_NAME%3E%3E"
+TOKEN_NAMESPACE = "kube-system"
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def filled(user_data: bytes, machine: str, token: str | None) -> bytes:
+    """The user data of one machine.
+
+    ``token`` is ``id.secret``, or empty when none is wanted; None: there is no cluster to join, and the
+    placeholder stays.
+    """
+    out = user_data.replace(NAME_PLACE, machine.encode()).replace(
+        NAME_PLACE_QUOTED, quote_plus(machine).encode()
+    )
+    if token is None:
+        return out
+    return out.replace(TOKEN_PLACE, token.encode()).replace(TOKEN_PLACE_QUOTED, quote_plus(token).encode())
+
+
+def token_id(uid: str) -> str:
+    """Six characters of ``[a-z0-9]`` for a machine's uid."""
+    number, letters = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:8], "big"), []
+    for _ in range(6):
+        number, index = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[index])
+    return "".join(letters)
+
+
+def token_name(uid: str) -> str:
+    """The name of the Secret that holds a machine's token."""
+    return f"bootstrap-token-{token_id(uid)}"
+
+
+def token_secret(clock: Clock) -> str:
+    """Sixteen random characters."""
+    return "".join(clock.random.choice(_ALPHABET) for _ in range(16))
+
+
+def token_description(machine: str) -> str:
+    """By which a token Secret is known as that of this machine, whatever other machine shares its id."""
+    return f'A bootstrap token for machine "{machine}" generated by MachineControllerManager.'
+
+
+def token_data(machine: str, uid: str, secret: str, expires: datetime, groups: str) -> Mapping[str, str]:
+    """The ``stringData`` of a token Secret."""
+    data = {
+        "description": token_description(machine),
+        "token-id": token_id(uid),
+        "token-secret": secret,
+        "expiration": rfc3339(expires),
+        "usage-bootstrap-authentication": "true",
+        "usage-bootstrap-signing": "true",
+    }
+    return {**data, "auth-extra-groups": groups} if groups else data
+
 
 log = structlog.get_logger(__name__)
 

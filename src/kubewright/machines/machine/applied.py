@@ -17,8 +17,7 @@ Invariants.  What cannot be read in an annotation, because a user has edited it,
              What does not reach the VMs is told on the class (``condition``), since its machines are well and
              go on: with what to do, and without how many they are, which changes while a rollout goes on.
              They have few different providerSpecs, so each is compared once.
-Called by    ``look`` (``specs_of``), ``creation``, ``hot_update``; ``machineclass.acceptance``.
-Source       seed 004, hot update of instances; drivers.md B8 to B11, B14, B21, B22.
+Called by    ``look`` (``specs_of``), ``making``, ``living``; ``machineclass.acceptance``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -198,7 +197,7 @@ def is_small(spec: str) -> bool:
     return len(spec) <= LARGEST and len(spec.encode()) <= LARGEST
 
 
-def marks(specs: Specs) -> dict[str, str | None]:
+def update_marks(specs: Specs) -> dict[str, str | None]:
     """The annotations of a machine whose update is about to begin; none that it has already."""
     goal = hot.digest(specs.goal)
     if specs.marked == goal:

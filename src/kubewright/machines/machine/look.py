@@ -9,7 +9,7 @@ Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. Wh
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isinf
 from typing import Protocol, TypeVar
@@ -18,7 +18,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineStatus
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
@@ -26,35 +26,37 @@ from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines import node_marks
-from kubewright.machines.caches import ClassSeen, LookDeps, belongs
-from kubewright.machines.machine import in_place, preservation, refusals, userdata, vm_record
+from kubewright.machines.caches import ClassSeen, LookDeps, belongs, wants_token
 from kubewright.machines.machine.applied import Specs, specs_of
-from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.seen import Begun, Refused, Seen, Unread
-from kubewright.machines.machine.steps import Cordon, Step
-from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
+from kubewright.machines.machine.decide import refusal_of, unread_because
+from kubewright.machines.machine.living import drains_for_update, is_selected, selected_at
+from kubewright.machines.machine.memory import (
+    Moments,
+    Notes,
+    Read,
+    Request,
+    Unanswered,
+    as_seen,
+    is_unanswered,
+)
+from kubewright.machines.machine.preservation import asked_by_node, drains_preserved
+from kubewright.machines.machine.seen import (
+    Begun,
+    Cordon,
+    Refused,
+    Seen,
+    Step,
+    Unread,
+    as_recorded,
+    believed,
+    is_recorded,
+)
 from kubewright.machines.settings import ReplacementCounts, bad_conditions
 from kubewright.nodes import health
-from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Notes:
-    """What a process remembers of one machine between passes; losing it costs time, never safety."""
-
-    drain: DrainSession = field(default_factory=DrainSession)
-    before: MachineStatus | None = None
-    """The status of a machine in deletion when this process first saw it so."""
-    topics: frozenset[str] = frozenset()
-    """The topics of warnings that events have named already."""
-    vm_checked_before_deletion: str | None = None
-    """The provider id of the VM whose node a live read, before the VM was deleted, did not find."""
-    vm_checked_after_deletion: str | None = None
-    """That of the VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
 class Vms(Protocol):
@@ -108,7 +110,7 @@ class Looker:
             return await self._look_at_living(machine, vm, busy)
         notes = self.notes(machine)
         notes.before = notes.before or machine.status
-        known = vm_record.as_recorded(machine, vm)
+        known = as_recorded(machine, vm)
         node, unread = self._caches.node_of(known), None
         if node is None:
             node, unread = await self._unless_unread(machine, Read.NODE, self._live_node(known, vm))
@@ -122,12 +124,12 @@ class Looker:
         server does not show node or pods, none is evicted, and everything else goes on."""
         node, unread = self._caches.node_of(machine), None
         deleting = machine.metadata.deleting
-        if node is None and not deleting and preservation.asked_by_node(machine):  # a late cache ends none
+        if node is None and not deleting and asked_by_node(machine):  # a late cache ends none
             node, unread = await self._unless_unread(machine, Read.NODE, self._read_own_node(machine))
         seen = replace(self._seen(machine, node, vm, busy), unread=unread)
         if node is None or deleting:
             return seen
-        drains = preservation.drains_preserved(machine, node) or in_place.drains_for_update(seen)
+        drains = drains_preserved(machine, node) or drains_for_update(seen)
         return await self._drained(seen, node) if drains else seen
 
     async def with_live_node(self, seen: Seen) -> Seen:
@@ -168,7 +170,7 @@ class Looker:
             return self._notes.setdefault(uid, Notes())
         preserved = machine.status.current_status.preserve_expiry_time is not None
         node = self._caches.node_of(machine)
-        kept = keep or preserved or (node is not None and in_place.is_selected(node))
+        kept = keep or preserved or (node is not None and is_selected(node))
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
     def note_failure(self, machine: Machine, request: Request) -> bool:
@@ -183,7 +185,7 @@ class Looker:
     def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
         """Remember that an API server refused a step of this machine, or did not answer it for long; None:
         its status."""
-        found = refusals.remember(step, error, self._moments.now())
+        found = refusal_of(step, error, self._moments.now())
         before = self._refused.get(machine.metadata.uid, ())
         others = (each for each in before if type(each.step) is not type(step))
         self._refused[machine.metadata.uid] = (*others, found)
@@ -220,7 +222,7 @@ class Looker:
         claimant = self._claims.setdefault(found, machine)
         owners = (*self._caches.machines.by("provider-id", found), claimant)
         others = {each.metadata.uid: each for each in owners if each.metadata.uid != machine.metadata.uid}
-        return vm_record.believed(vm, list(others.values()))
+        return believed(vm, list(others.values()))
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         now, moment = self._moments.now(), self._moments.monotonic()
@@ -245,10 +247,10 @@ class Looker:
             inputs=found.version + _changes(machine, self._settings.retry_all_errors),
             specs=self._specs(machine, found.machine_class, vm, begun),
             capacity=node_marks.capacity_of(found.machine_class),
-            doubt_until=self._doubt_until(machine, begun, recorded=vm_record.is_recorded(machine)),
+            doubt_until=self._doubt_until(machine, begun, recorded=is_recorded(machine)),
             counts=self.counts(machine),
             has_token=self._settings.joins
-            and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
+            and (bool(found.problem) or wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
             before=self._notes[machine.metadata.uid].before if machine.metadata.uid in self._notes else None,
             drains_at_once=max(1, len(self._notes)),
@@ -275,7 +277,7 @@ class Looker:
     ) -> VmSeen:
         """What a new VM was made by is known only where its class has never changed, or no process before us
         may have asked for the VM: a repeated creation answers the one that is there."""
-        if not vm.applied or vm_record.is_recorded(machine) or _never_changed(machine_class, machine):
+        if not vm.applied or is_recorded(machine) or _never_changed(machine_class, machine):
             return vm
         inherited = self._calls.doubt_until(
             machine.metadata.uid,
@@ -339,7 +341,7 @@ class Looker:
             return await reading, None
         except (ApiError, TransportError) as error:
             if is_refusal(error) or (is_unanswered(error) and self.note_failure(machine, what)):
-                return None, refusals.unread(error)
+                return None, unread_because(error)
             raise
 
     async def _read_node(self, uid: str, name: str) -> Node | None:
@@ -390,8 +392,8 @@ def drain_began(seen: Seen, node: Node) -> datetime:
     date of a selection is by some manager's wall clock, so it counts only if no process saw the selection."""
     if seen.machine.metadata.deleting:
         return seen.deleted_at
-    if in_place.is_selected(node):
-        return seen.begun.update_since or in_place.selected_at(node) or seen.phase_since
+    if is_selected(node):
+        return seen.begun.update_since or selected_at(node) or seen.phase_since
     return seen.phase_since
 
 

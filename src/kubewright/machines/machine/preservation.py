@@ -4,16 +4,16 @@ Theory.      Users ask for it by an annotation on the node or the machine. ``req
              now and until when; it depends on the annotations, the phase, the expiry on record and the
              date. A preservation *begins* with its expiry in the machine's status, written together with
              the phase Failed if that is its cause: so a set that sees the Failed machine sees, too, that
-             it must not replace it (defect 35 of mcm.md §19). The marks on the node follow: an annotation
+             it must not replace it. The marks on the node follow: an annotation
              keeps the autoscaler away, and once the machine is Failed a taint keeps new pods away and
              the pods on the node are drained. It *ends* in the reverse order, the expiry last: while the
              expiry is on record, marks may be left.
 Invariants.  Every preservation ends: an expiry is never moved, and once it has passed the controller
              removes the annotation that asked for it. Marks that we did not make (a user's
              ``scale-down-disabled``) stay. An annotation with an unknown value begins nothing.
-Source       mcm.md §4.12; users compare the expiry with their own clocks, so it is compared with our wall
-             clock (decision 0011).
-Called by    ``decide``, ``look`` (``drains_preserved``, ``asked_by_node``), ``status`` (``new_expiry``).
+             Users compare the expiry with their own clocks, so it is compared with our wall clock (decision
+             0011).
+Called by    ``decide``, ``look`` (``drains_preserved``, ``asked_by_node``), ``states`` (``new_expiry``).
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines import node_marks
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import (
+from kubewright.machines.machine.seen import (
     Annotate,
     Drain,
     EndPreservation,
     Plan,
+    Seen,
     SetPreservationMarks,
     SetPreservedCondition,
     Step,
@@ -43,7 +43,7 @@ from kubewright.nodes import marks
 
 DRAINED = "Preserved node drained successfully."
 NOT_DRAINED = "Preserved node could not be drained."
-"""The first sentence of the condition's message: the drain has ended, or cannot end (mcm.md §2.5)."""
+"""The first sentence of the condition's message: the drain has ended, or cannot end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Preservation:
 
 
 def requested(seen: Seen, phase: Phase) -> Preservation:
-    """What the annotations ask for if the machine is in that phase (mcm.md §4.12, table "Effective")."""
+    """What the annotations ask for if the machine is in that phase."""
     value, by_node = _effective(seen)
     expiry, failed = seen.machine.status.current_status.preserve_expiry_time, phase is Phase.FAILED
     if expiry is not None and expiry <= seen.wall:

@@ -3,30 +3,31 @@
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
 
 import structlog
 
 from kubewright.api.core import Node
-from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
+from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb
 from kubewright.kube.informer import Change
-from kubewright.machines.caches import Caches, Shared
-from kubewright.machines.machine.act import Actor, WriteFailed
-from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.durations import Durations
+from kubewright.machines.caches import Caches, Shared, class_key
+from kubewright.machines.machine.act import Actor, Requests, WriteFailed
+from kubewright.machines.machine.decide import decide, event_of
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.refusals import event_of
-from kubewright.machines.machine.requests import Requests
-from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import Plan
+from kubewright.machines.machine.memory import Moments
+from kubewright.machines.machine.seen import Call, Plan, Record, Seen
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike, status_alone
+from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
@@ -212,3 +213,110 @@ def _machines_awaiting_detach(caches: Caches, change: Change[VolumeAttachment]) 
     attachment = change.after() or change.before()
     keys = caches.machines.keys_by("node", attachment.spec.node_name) if attachment else ()
     return [key for key in keys if (header := caches.machines.header(key)) and header.deleting]
+
+
+OF_KIND = ("namespace", "machine_deployment", "instance_type", "zone")
+FAILED_JOIN = "mcm_machine_num_failed_join"
+
+
+class Lasted(StrEnum):
+    """What took time; the value is the name of MCM's gauge."""
+
+    CREATE = "mcm_machine_create_duration_seconds"
+    INITIALIZE = "mcm_machine_initialize_duration_seconds"
+    JOIN = "mcm_machine_join_duration_seconds"
+    DRAIN = "mcm_machine_drain_duration_seconds"
+    DELETE = "mcm_machine_delete_duration_seconds"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return OF_KIND[:2] if self is Lasted.DRAIN else OF_KIND
+
+
+HELP = {
+    Lasted.CREATE: "Seconds from the creation of a machine until its VM was on record, the last time",
+    Lasted.INITIALIZE: "Seconds from the creation of a machine until its VM was initialized, the last time",
+    Lasted.JOIN: "Seconds from the creation of a machine until its node was Ready, the last time",
+    Lasted.DRAIN: "Seconds from the deletion of a machine until its node was drained, the last time",
+    Lasted.DELETE: "Seconds from the deletion of a machine until nothing of it was left, the last time",
+}
+
+
+def lasted(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, float]]:
+    """What a machine has behind it when this plan is performed, and for how many seconds it took."""
+    for point, since, until in _ended(seen, plan):
+        yield point, max(0.0, (until - since).total_seconds())
+
+
+def _ended(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, datetime, datetime]]:
+    """What ends with this plan: from when it lasted, and until when."""
+    if not seen.machine.metadata.deleting:
+        answered = seen.vm.ended or seen.now
+        records = any(isinstance(step, Record) for step in plan.steps)
+        if records:
+            yield Lasted.CREATE, seen.created, answered
+        if seen.vm.settled(Verb.ENSURE) and (records or _recovers(seen, plan)):
+            yield Lasted.INITIALIZE, seen.created, answered
+    reason = plan.milestone.reason if plan.milestone is not None else None
+    if reason is EventReason.JOINED:
+        yield Lasted.JOIN, seen.created, seen.now
+    if reason is EventReason.DELETED:
+        yield Lasted.DELETE, seen.deleted_at, seen.now
+    if Call(Verb.DELETE) in plan.steps and seen.drained_since is not None:
+        yield Lasted.DRAIN, seen.deleted_at, seen.drained_since
+
+
+def _recovers(seen: Seen, plan: Plan) -> bool:
+    """Whether a call that had failed, perhaps to initialize the VM, has succeeded at last."""
+    after = plan.report.phase if plan.report is not None else None
+    return seen.phase is Phase.CRASH_LOOP_BACK_OFF and after in (
+        Phase.PENDING,
+        Phase.RUNNING,
+        Phase.AVAILABLE,
+    )
+
+
+def fails_to_join(seen: Seen, plan: Plan) -> bool:
+    """Whether the machine is given up now because it has not joined in time."""
+    found = plan.report
+    if found is None or seen.phase is Phase.FAILED:
+        return False
+    return (found.phase, found.type) == (Phase.FAILED, OperationType.CREATE)
+
+
+class Durations:
+    """The numbers of one process, read at a scrape."""
+
+    def __init__(self, caches: Caches, metrics: Metrics) -> None:
+        self._caches = caches
+        self._last: dict[Lasted, dict[tuple[str, ...], float]] = {each: {} for each in Lasted}
+        self._failed_joins = Counter[tuple[str, ...]]()
+        for each in Lasted:
+            metrics.gauge(each.value, HELP[each], each.labels, self._last[each].items)
+        told = "Machines that did not join in time"
+        metrics.gauge(FAILED_JOIN, told, OF_KIND, self._failed_joins.items)
+
+    def note(self, seen: Seen, plan: Plan) -> None:
+        """The plan was performed."""
+        found, failed = list(lasted(seen, plan)), fails_to_join(seen, plan)
+        if not found and not failed:
+            return
+        kind = self._kind(seen.machine)
+        for what, seconds in found:
+            self._last[what][kind[: len(what.labels)]] = seconds
+        if failed:
+            self._failed_joins[kind] += 1
+
+    def _kind(self, machine: Machine) -> tuple[str, ...]:
+        """The values of ``OF_KIND``; empty where there is no deployment, or the class does not say."""
+        key, owner = class_key(machine), machine.metadata.controller
+        machine_class = self._caches.classes.get(key) if key is not None else None
+        template = machine_class.node_template if machine_class is not None else None
+        found = next(iter(self._caches.sets.by("uid", owner.uid)), None) if owner is not None else None
+        deployment = found.metadata.controller if found is not None else None
+        return (
+            machine.metadata.namespace,
+            deployment.name if deployment is not None else "",
+            template.instance_type if template is not None else "",
+            template.zone if template is not None else "",
+        )

@@ -1,27 +1,31 @@
-"""Everything that is read about one machine, as one frozen value.
+"""Everything that is known of one machine, as one frozen value; what may be done, and the plan to do it.
+             Pure.
 
 Theory.      ``Seen`` is complete before anything is decided. What can be derived from it (deadlines,
              whether a VM is known) is a property, so that decisions read like sentences.
-Invariants.  Nothing here reads, writes or waits.
-Called by    ``look`` (makes it), ``decide`` and ``status`` (use it).
+             A ``Plan`` is a value: what to do, when to look again, what to report, and why. ``act`` performs
+             the steps in order and stops at the first that fails; because every step is idempotent and
+             derived from what exists, a plan cut short is simply decided anew.
+Called by    ``look`` (makes ``Seen``), the deciders (use it, and make plans), ``act`` (performs them).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec import structs
 
 from kubewright.api.core import Node
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, OperationType, Phase, TerminatingReason
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
-from kubewright.driver.errors import Code
+from kubewright.base.plan import Plan as AnyPlan
+from kubewright.driver.contract import Instance
+from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
-from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.machines.machine.applied import Specs
-from kubewright.machines.machine.steps import Report, Step
-from kubewright.machines.machine.vm_record import is_recorded
 from kubewright.machines.settings import (
     MachineSettings,
     ReplacementCounts,
@@ -42,6 +46,220 @@ EVIDENCE = timedelta(minutes=1)
 """For how long a process must have watched nodes before a time-out that began before its start ends a
 creation, an update or a bad health; less where the time-out itself is shorter. The server of the nodes may
 have been away until a moment before our start."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStep:
+    """Send this patch."""
+
+    patch: Mapping[str, Any]
+
+
+class NodePatch(PatchStep):
+    """Send this merge patch of the Node."""
+
+
+class NodeStatusPatch(PatchStep):
+    """Send this strategic merge patch of the Node's status."""
+
+
+class AddFinalizer(PatchStep):
+    """Put our finalizer and a deletion priority onto a machine that lacks them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Start a driver call in the background; the machine is enqueued again when it ends."""
+
+    verb: Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write the VM's providerID and node name onto the machine."""
+
+    instance: Instance
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """What the VM has of its class, in the same write (``applied``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMachine:
+    """Delete the Machine object, as ``kubectl delete`` would; ``because`` is the event's message."""
+
+    because: str
+
+
+class Annotate(PatchStep):
+    """Change the machine's own annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVm(PatchStep):
+    """Mark the machine, and then have the driver make its VM what ``goal`` says, in the background.
+
+    ``patch`` is of the machine's metadata; with no annotations in it the marks are there. ``before`` is all
+    that the VM may have by updates; None: not known.
+    """
+
+    goal: Mapping[str, Any]
+    before: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndPreservation:
+    """Remove the expiry, the last trace of a preservation. ``because`` is the event's message."""
+
+    because: str
+
+
+class SetPreservationMarks(NodePatch):
+    """Put the marks of a preserved machine on its Node, or take them off."""
+
+
+class SetPreservedCondition(NodeStatusPatch):
+    """Write the Node's condition ``Preserved``: until when it is kept, or that it no longer is."""
+
+
+class SyncNode(NodePatch):
+    """Bring labels, annotations and taints of the Node in line with the machine's template."""
+
+
+class SyncCapacity(NodeStatusPatch):
+    """Bring the Node's capacity in line with the virtual capacity of the machine's class."""
+
+
+class Cordon(NodePatch):
+    """Make this Node unschedulable."""
+
+
+class SetUpdateCondition(NodeStatusPatch):
+    """Write the Node's condition ``InPlaceUpdate``: how far its update in place is."""
+
+
+class SetTerminatingCondition(NodeStatusPatch):
+    """Write the Node's condition ``Terminating``: why its machine is being deleted."""
+
+
+class SetDrainFailedCondition(NodeStatusPatch):
+    """Write the Node's condition ``DrainFailed``: what holds its drain up, or that it goes on after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """One pass of a drain: evict some pods, delete others. Disruption budgets may refuse an eviction."""
+
+    plan: DrainPlan
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVolumeAttachments:
+    """Delete these VolumeAttachments without waiting for their detachment."""
+
+    attachments: tuple[Attachment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Remove the Node object, if it is still the one we saw.
+
+    ``finalizers``: what is left of them without MCM's, in the ``version`` that we saw; None when it has none
+    of MCM's. The version makes no other step: a heartbeat changes it.
+    """
+
+    name: str
+    uid: str
+    finalizers: tuple[str, ...] | None = None
+    version: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBootstrapToken:
+    """Delete the bootstrap token, if there is one: it was used, or never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Take our finalizer off: nothing of this machine exists any more."""
+
+
+NodeStep = (
+    SyncNode
+    | SyncCapacity
+    | SetPreservationMarks
+    | SetPreservedCondition
+    | Cordon
+    | SetUpdateCondition
+    | SetTerminatingCondition
+    | SetDrainFailedCondition
+    | Drain
+    | DeleteVolumeAttachments
+    | DeleteNode
+)
+MachineStep = (
+    AddFinalizer
+    | Call
+    | Record
+    | Annotate
+    | UpdateVm
+    | EndPreservation
+    | DeleteMachine
+    | DeleteBootstrapToken
+    | RemoveFinalizer
+)
+Step = MachineStep | NodeStep
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the status shall say.
+
+    ``joining``: the machine is Pending, its VM complete, its node awaited (``timeoutActive``).
+    ``exact``: the description changes only when the facts do, so a new one is written soon.
+    """
+
+    phase: Phase
+    type: OperationType
+    state: OperationState
+    description: str
+    error_code: str = ""
+    joining: bool = False
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """A stage that a machine has reached: a line of the log, and if ``event`` a Normal event, too.
+
+    A state that most machines pass quickly becomes an event only if it lasts, as with the status.
+    """
+
+    reason: EventReason
+    message: str
+    event: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(AnyPlan[Step]):
+    """What to do now, and what to say. A machine's deciders are ordered by dependency: what a later one would
+    decide rests on what this one does first. So the first plan ends the pass.
+
+    At most one step of a plan, but for the status, patches the machine: each carries the version that was
+    seen, and a second one would meet a conflict.
+
+    ``warning`` is the reason and message of a Warning event, sent after the steps if the report changed the
+    status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
+    change (counts, times) while its topics stay. A ``milestone`` is sent under the same condition.
+    """
+
+    report: Report | None = None
+    warning: tuple[str, str] | None = None
+    topics: frozenset[str] = frozenset()
+    milestone: Milestone | None = None
+
+    @property
+    def ends_the_pass(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,3 +560,37 @@ def reported(machine: Machine) -> datetime | None:
     """The date of the last report, which is that of its phase."""
     status = machine.status
     return status.current_status.last_update_time or status.last_operation.last_update_time
+
+
+def is_recorded(machine: Machine) -> bool:
+    """Whether VM and node name are on record."""
+    return bool(machine.spec.provider_id and names.node_name(machine.metadata.labels))
+
+
+def vm_incomplete(machine: Machine) -> bool:
+    """Whether the VM is not known to be complete: no phase yet, a failed call, or a call that lasts."""
+    current = machine.status.current_status
+    being_made = current.phase == Phase.PENDING and not current.timeout_active
+    return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
+
+
+def believed(vm: VmSeen, others: Sequence[Machine]) -> VmSeen:
+    """What is known of a VM; ``others`` are machines that have the VM on record that the driver has found."""
+    if vm.instance is None or not others:
+        return vm
+    whose = ", ".join(sorted(f"{each.metadata.namespace}/{each.metadata.name}" for each in others))
+    text = f"the driver answered with VM {vm.instance.provider_id}, which is on record for machine {whose}"
+    return replace(vm, instance=None, error=DriverError.of(Code.Internal, text))
+
+
+def as_recorded(machine: Machine, vm: VmSeen) -> Machine:
+    """The machine with the VM that the driver found, so that its node is found before that is on record."""
+    found = vm.instance
+    if found is None or is_recorded(machine):
+        return machine
+    labels = {**machine.metadata.labels, names.NODE_LABEL: found.node_name}
+    return structs.replace(
+        machine,
+        metadata=structs.replace(machine.metadata, labels=labels),
+        spec=structs.replace(machine.spec, provider_id=machine.spec.provider_id or found.provider_id),
+    )

@@ -8,5 +8,4 @@ Invariants.  One write when the first user appears, none while there are others.
              A class that no driver accepts says so itself, in a condition and an event.
 Files        ``reconciler``  the finalizers of classes and Secrets
              ``acceptance``  the conditions of a class
-Source       mcm.md §8; defect 21 of §19 (secrets compared by name only) is not copied.
 """

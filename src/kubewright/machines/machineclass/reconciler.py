@@ -3,7 +3,7 @@
 Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
              and is not written each time. A Secret loses the finalizer with its last class: users often
              delete the whole namespace after Kubewright is uninstalled, and a finalizer that was left would
-             block that (mcm.md §8). A class that is deleted goes with its last machine, although VMs of it
+             block that. A class that is deleted goes with its last machine, although VMs of it
              may be suspect (``machines.orphans``): a driver that cannot delete them would keep it for ever.
 Called by    ``machines.world``.
 """

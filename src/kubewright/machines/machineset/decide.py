@@ -157,7 +157,7 @@ Machines = tuple[MachineMember, ...]
 
 
 def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
-    """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
+    """Failed machines, and those that the autoscaler chose."""
     chosen, wall = _chosen(seen), seen.wall.timestamp()
     spared = {member.uid for member in (*preserved(seen), *chosen)}
     failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in spared]
@@ -167,7 +167,7 @@ def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
 
 
 def keep(seen: MachineSetSeen) -> Plan[Step]:
-    """Ask by an annotation that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
+    """Ask by an annotation that Failed machines be preserved, up to the set's maximum."""
     more, fewer = preserved(seen)[: seen.burst], too_many(seen)[: seen.burst]
     steps = (
         *((Annotate(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),

@@ -3,7 +3,6 @@
 Theory.      A few facts decide about replicas; all else that happens to a machine changes none of them, and
              wakes neither set nor deployment.
 Called by    ``replicas.members.MemberIndex``, which reads each version of a machine once.
-Source       mcm.md §1.4, §6.4-6.7.
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from msgspec import structs
 
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine import excess, names, updates
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.api.meta import integer
@@ -42,7 +41,7 @@ STAGE = {
 }
 """The phase's rank in the order of deletion: what a machine in it is worth. First go those that will not come
 to anything, last those with a healthy node; between them, those that are farther from one go first. MCM's
-table has seven of the phases, in this order, and ranks the others as terminating (mcm.md §6.5): there a set
+table has seven of the phases, in this order, and ranks the others as terminating: there a set
 that shrinks takes a machine that was just updated, or has just been made, before a failed one."""
 
 UP = (Phase.RUNNING, Phase.AVAILABLE)
@@ -120,7 +119,7 @@ class MachineMember(Member):
 
     @property
     def alive(self) -> bool:
-        """Not being deleted: machines that are do not count as replicas (mcm.md §6.4)."""
+        """Not being deleted: machines that are do not count as replicas."""
         return not self.deleting and self.phase is not Phase.TERMINATING
 
     @property
@@ -142,7 +141,7 @@ class MachineMember(Member):
         return Member.available_at(self, now, 0 if self.at_once else min_ready)
 
     def kept_at(self, now: float) -> bool:
-        """Whether a Failed machine is kept for a user to look at (mcm.md §6.6). The machine controller gives
+        """Whether a Failed machine is kept for a user to look at. The machine controller gives
         it an expiry at once; without one the annotation keeps it for ``EXPIRY_SECONDS`` after it failed, and
         for as long as nothing says when that was."""
         if self.preserved_until is not None:
@@ -153,7 +152,7 @@ class MachineMember(Member):
 def ranking(
     machine_set: MachineSet | None, now: float, living: Sequence[MachineMember] = ()
 ) -> Callable[[MachineMember], Rank]:
-    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5). Only
+    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts. Only
     the ranks of phases that its table lacks are ours (``STAGE``), and what becomes of machines that are kept
     free. One that the set goes on keeping free goes after all with workload: fewer replicas are fewer of
     those, and taking it would move the taints to another, which evicts what runs there without a drain. One
@@ -222,7 +221,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         failure_summary=_failure_summary(machine),
         without_vm=_without_vm(machine),
         free=excess.effects_of(machine.spec.node_template),
-        moved=updates.UPDATE_RESULT_LABEL in meta.labels,
+        moved=names.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
     )
@@ -276,7 +275,7 @@ def _ready_since(machine: Machine) -> float | None:
 
 def _without_vm(machine: Machine) -> bool:
     """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
-    What it waits for, its status says (``machines.machine.deletion``)."""
+    What it waits for, its status says (``machines.machine.deleting``)."""
     last = machine.status.last_operation
     shown = machine.spec.provider_id or names.node_name(machine.metadata.labels)
     if not machine.metadata.deleting or shown or last.type != OperationType.DELETE:
@@ -285,7 +284,7 @@ def _without_vm(machine: Machine) -> bool:
 
 
 def _failure_summary(machine: Machine) -> MachineSummary | None:
-    """The entry in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
+    """The entry in ``failedMachines``; machines that are preserved as Failed are left out."""
     current = machine.status.current_status
     operation = machine.status.last_operation
     if operation.state != OperationState.FAILED:

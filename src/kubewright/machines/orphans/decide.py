@@ -10,7 +10,6 @@ Theory.      A VM is kept while one of these exists: the machine that it was mad
              same for every API (``driver.life.orphans``).
 Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
              its machine.
-Source       mcm.md §9.1.
 """
 
 from collections.abc import Set as AbstractSet
@@ -22,7 +21,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
-from kubewright.machines.machine.creation import vm_incomplete
+from kubewright.machines.machine.seen import vm_incomplete
 from kubewright.nodes.drain.plan import DrainPlan, first_clauses
 
 

@@ -19,8 +19,6 @@ Invariants.  Pods that the policy skips are left alone. Of the others those of t
              another, highest priority first, each when the volumes of the one before have moved
              (``volumes``); all others leave at the same time. No plan asks to be looked at again at once:
              the end of requests wakes a drain (``removals``).
-Source       mcm.md §5.1, §5.3, §5.5 to §5.7: whom a drain leaves alone, in which order pods leave, when
-             they are deleted.
 Called by    ``session.DrainSession``.
 """
 

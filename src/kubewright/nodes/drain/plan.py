@@ -239,7 +239,7 @@ class DrainPlan:
 
     @property
     def failed(self) -> bool:
-        """Whether waiting alone will not end it: upstream's drain fails then (mcm.md §5.3 to §5.5)."""
+        """Whether waiting alone will not end it: upstream's drain fails then."""
         return bool(self.failures)
 
     @property
@@ -264,13 +264,13 @@ class DrainPlan:
 
 
 def _timeout(pod: Pod) -> str:
-    """Upstream's words for a pod that does not end (mcm.md §5.3)."""
+    """Upstream's words for a pod that does not end."""
     where = f"scheduled on node {pod.spec.node_name}"
     return f'timeout expired while waiting for pod "{_full(pod)}" terminating {where}'
 
 
 def _attached(trip: Trip) -> str:
-    """Upstream's words for a volume that is not detached in its time (mcm.md §5.5)."""
+    """Upstream's words for a volume that is not detached in its time."""
     return f"timeout while waiting for PVs to detach from node: {trip}"
 
 

@@ -6,8 +6,6 @@ Theory.      The Machine API gives pods limited time and then deletes them by fo
              made for each pass, so a change by a user counts at once, and ``skips`` may look at
              anything that its maker sees: labels, rules, how long a pod has been leaving.
              The default is the gentlest drain: no limit, no force.
-Source       mcm.md §5.1, §5.6, §5.7 (who is drained, for how long, when by force); capi.md §5.7 (drain,
-             volume detach).
 Called by    the contexts that own machines (they make policies); ``decide`` and deletions read them.
 """
 

@@ -1,7 +1,7 @@
 """Which volumes pods have left behind on a node, and whether the next pod with volumes waits for them. Pure.
 
 Theory.      Clouds detach and attach one volume after another, so a pod with volumes leaves when those of the
-             pod before it have moved (mcm.md §5.5). A volume *leaves* while it is attached to the node and no
+             pod before it have moved. A volume *leaves* while it is attached to the node and no
              pod there uses it: VolumeAttachments and pods say so, and a process that begins in the middle
              sees the same. It then *arrives* when it is attached to another node. That is awaited only by a
              process that saw the pod, and only for a pod with a controller, which makes it again.
@@ -10,8 +10,6 @@ Theory.      Clouds detach and attach one volume after another, so a pod with vo
              no pod waits for it, as upstream; the wait before the VM goes is for all attached volumes.
 Invariants.  A volume of several pods leaves when the last of them is gone. A volume that was never attached
              here is not awaited. Every wait has an end if the policy has one.
-Source       mcm.md §5.5 (which volumes are awaited, and for how long); defect 18 of §19 is not copied:
-             volumes are compared by their whole names.
 Called by    ``session`` (remembers trips), ``decide`` (asks which are awaited).
 """
 

@@ -12,9 +12,8 @@ Theory.      It is started as a process of its own (``python -m kubewright.proce
 Invariants.  Only the standard library and ``base`` are imported: an interpreter without packages is small and
              starts fast. The number of connections is bounded. Every wait but that between two messages of an
              open connection has a deadline, also that for the second direction of a connection to end.
-Map.         ``choice``     which instances are tried for a new connection, in which order (pure)
-             ``readiness``  asks each instance periodically whether it is ready, and reads a file of them
-             ``relay``      opens connections, and copies bytes in both directions
+Map.         ``readiness``  asks each instance periodically whether it is ready, and reads a file of them
+             ``relay``      chooses an instance, opens connections, and copies bytes in both directions
              ``__main__``   arguments, the listening socket, the end
 Source       decision 0032.
 Called by    the host of processes of ``controlplanes`` and ``providers.qemu``, as a program.

@@ -24,9 +24,8 @@ import sys
 from collections.abc import Sequence
 
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.processes.balancer.choice import Instance
 from kubewright.processes.balancer.readiness import follow, watch
-from kubewright.processes.balancer.relay import Relay
+from kubewright.processes.balancer.relay import Instance, Relay
 
 MOST_CONNECTIONS = 2000
 DESCRIPTORS_BESIDE = 64

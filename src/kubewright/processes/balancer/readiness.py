@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kubewright.base.clock import Clock
 from kubewright.pki.tls import unchecked
-from kubewright.processes.balancer.choice import Instance
+from kubewright.processes.balancer.relay import Instance
 
 log = logging.getLogger("balancer")
 

@@ -2,8 +2,7 @@
 
     ``spec``       what a class may say in its ``providerSpec``, and the administrator in the driver's options
     ``instances``  an instance as its tags and its state tell of it
-    ``launch``     what is asked of EC2 for one machine
-    ``updates``    what is asked to change one that runs
+    ``launch``     what is asked of EC2 for one machine: to make it, and to change one that runs
     ``calls``      the operations that are called, the rights for them, and what refusals mean
     ``ec2``        the client: kept, with questions that are gathered
     ``driver``     the driver port on top

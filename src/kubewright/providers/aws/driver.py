@@ -42,7 +42,7 @@ from kubewright.driver.errors import (
     Unimplemented,
     Uninitialized,
 )
-from kubewright.providers.aws import launch, updates
+from kubewright.providers.aws import launch
 from kubewright.providers.aws.calls import MISMATCH, NO_INSTANCE, TERMINATED, Refused
 from kubewright.providers.aws.ec2 import Account, Accounts, Deadlines, credentials
 from kubewright.providers.aws.instances import (
@@ -174,17 +174,17 @@ class AwsDriver:
 
     def hot_fields(self, _machine_class: MachineClass) -> Sequence[str]:
         """What ``update`` applies (``contract.Updates``)."""
-        return updates.HOT_FIELDS
+        return launch.HOT_FIELDS
 
     async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
         """Tags and checks of addresses of an instance that runs (``contract.Updates``)."""
         async with self._at(request) as at:
             vm = _there(await self._own(at, request), request)
-            tags_of = await at.account.tags_of(updates.parts(vm))
-            what = updates.changes(at.spec, last_applied, vm, tags_of)
-            for step in updates.steps(at.spec, last_applied, vm, what):
+            tags_of = await at.account.tags_of(launch.parts(vm))
+            what = launch.changes(at.spec, last_applied, vm, tags_of)
+            for step in launch.steps(at.spec, last_applied, vm, what):
                 await at.account.call(step.operation, **step.arguments)
-            self._remember(at, request, updates.updated(at.spec, last_applied, vm, what))
+            self._remember(at, request, launch.updated(at.spec, last_applied, vm, what))
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return volume_ids(volumes)

@@ -12,7 +12,7 @@ Invariants.  An unknown field, a wrong type or a combination that cannot be is `
 Source       seed 004 §2.3, §11; the field names and rules are those of Gardener's provider.
              Tags may be said for instances, interfaces and volumes apart; a flat map, as Gardener's, is for
              all of them.
-Called by    ``driver``, ``launch``, ``updates``. For people: docs/reference/aws.md.
+Called by    ``driver``, ``launch``. For people: docs/reference/aws.md.
 """
 
 import re

@@ -1,13 +1,11 @@
 """Drivers in other processes: they dial in over gRPC, register, and carry out what is asked of them.
 
     ``driver.proto``  what is said, for authors of drivers in any language
-    ``messages``      the same as values, and their bytes
-    ``operations``    which operation is sent when, and whose an answer is
+    ``messages``      the same as values, and their bytes; where drivers dial, and who may
+    ``operations``    which operation is sent when, whose an answer is, and what it says to the port
     ``connection``    one stream, from its registration to its end
     ``contents``      the classes and secrets that drivers fetch
-    ``answers``       between messages and the driver port
-    ``dispatch``      the driver port on top: which driver serves which class
-    ``options``       where drivers dial, and who may; ``server``: gRPC itself
+    ``dispatch``      the driver port on top: which driver serves which class; and gRPC itself
     ``client``        the other side: a driver that serves a manager
 
 Entry point ``grpc`` of group ``kubewright.drivers``: ``driver`` below. Needs the extra ``grpc``.
@@ -18,7 +16,7 @@ from importlib.util import find_spec
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import Driver
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.options import KNOWN, parse_options
+from kubewright.providers.grpc.messages import KNOWN, parse_options
 
 OPTIONS = KNOWN
 

@@ -10,7 +10,7 @@ Invariants.  An operation is among those sent before its bytes are: no answer co
              a stream ends, each caller has its answer: ``Unavailable``, and as not begun where nothing was
              sent. A peer cannot make this process hold more than one message of its.
 Source       mcm.md §11.3 and §11.4.
-Called by    ``dispatch``, with a stream of ``server`` or of a test.
+Called by    ``dispatch``, with a stream of gRPC or of a test.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ Invariants.  The revision is a positive int32, never 0, and follows from class a
              process has the same. What is kept is bounded in number and bytes; the oldest goes first. No
              driver gets a secret that was not needed for an operation, and no repr shows one.
 Source       mcm.md §11.3 (4).
-Called by    ``dispatch`` before each operation; ``server`` for the two calls.
+Called by    ``dispatch`` before each operation, and for the two calls.
 """
 
 import hashlib

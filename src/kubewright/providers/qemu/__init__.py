@@ -2,10 +2,9 @@
 
     ``spec``     what a class may say in its ``providerSpec``, and the administrator in the driver's options
     ``images``   disk images: looked at, compared, fetched
-    ``host``     this machine: programs, KVM, firmware, memory
-    ``bridge``   the network on which VMs meet, if they are to
+    ``host``     this machine: programs, KVM, firmware, memory; and how QEMU is asked
+    ``endpoints``  the network on which VMs meet, if they are to, and addresses for API servers
     ``command``  QEMU's command line and the seed that the guest reads
-    ``qmp``      how QEMU is asked
     ``vms``      a folder and a process each, found again after a restart
     ``warm``     VMs that are booted beforehand, and woken for a machine
     ``driver``   the driver port on top

@@ -37,9 +37,8 @@ from kubewright.driver.registry import Settings
 from kubewright.driver.tags import Tags
 from kubewright.processes import record
 from kubewright.providers.qemu import command
-from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host
-from kubewright.providers.qemu.endpoints import PORT, Balancers, Known
+from kubewright.providers.qemu.endpoints import PORT, Balancers, Bridge, Known
 from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, MOST_TAGS, SCHEME, Options, QemuSpec, parse_spec

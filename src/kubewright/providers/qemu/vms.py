@@ -41,11 +41,10 @@ from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.processes import linux, record
 from kubewright.processes.program import Program
 from kubewright.providers.qemu import command
-from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
-from kubewright.providers.qemu.host import said_by
+from kubewright.providers.qemu.endpoints import Bridge
+from kubewright.providers.qemu.host import QmpError, answers, ask, said_by, status
 from kubewright.providers.qemu.images import Image, backing_of
-from kubewright.providers.qemu.qmp import QmpError, answers, ask, status
 from kubewright.providers.qemu.spec import LEAST_FREE, MIB, SCHEME, QemuSpec
 
 RECORD, LOCK, GOING = "vm.json", "lock", ".going-"

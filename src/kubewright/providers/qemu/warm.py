@@ -37,7 +37,7 @@ from kubewright.driver.errors import DriverError
 from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.command import Guest
-from kubewright.providers.qemu.qmp import QmpError, ask, status
+from kubewright.providers.qemu.host import QmpError, ask, status
 from kubewright.providers.qemu.spec import QemuSpec, Tags, parse_spec
 from kubewright.providers.qemu.vms import RECORD, STILL, Running, Vm, Vms, in_words, seed
 from kubewright.wire import goyaml

@@ -1,20 +1,17 @@
 """A simulated cloud that outlives the controllers, and a hollow kubelet on each of its VMs.
 
 The cloud
-    ``spec``       what a class may say in its ``providerSpec``
-    ``names``      machine names that choose a behaviour (``quota-…``, ``dies-…``)
+    ``spec``       what a class may say in its ``providerSpec``; how often kubelets write, how long pods take
     ``vm``         a VM as a value, and its state at a given moment; and a volume
-    ``store``      the file that VMs are kept in across restarts
-    ``inventory``  VMs and volumes, gone VMs that lists with a lag still show, and the observer of changes
-    ``cloud``      all of it together: the API that the driver calls, and what an operator may do to VMs
+    ``inventory``  VMs and volumes, the file that keeps them, gone VMs that lists with a lag still show
+    ``cloud``      the API that the driver calls, what an operator may do to VMs, and names of machines that
+                   choose a behaviour (``quota-…``, ``dies-…``)
     ``driver``     the driver port on top
 The kubelets
-    ``settings``      how often they write, how long pods take
     ``delay_queue``   which key is due next, for ten thousand VMs and a few workers
-    ``registration``  the Node, conditions and Lease that they write
-    ``kubelet``       what one kubelet remembers, and the decision what it does next
-    ``kubelets``      the workers that carry it out
-    ``pods``, ``pod_workers``   the same pair for pods
+    ``registration``  the Node, conditions and Lease that they write (pure)
+    ``kubelets``      what each remembers, the decision what it does next, and the workers that carry it out
+    ``pods``          the same for pods
 Clusters
     ``boot``       VMs that become nodes by their bootstrap data, and the port to what runs control planes
 For people
@@ -28,8 +25,8 @@ from msgspec.structs import fields
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings, kubelet_settings
-from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.inventory import Store
+from kubewright.providers.sim.spec import KubeletSettings, kubelet_settings
 
 CLOUD_FILE = "cloud.db"
 """The cloud's file in the data folder."""

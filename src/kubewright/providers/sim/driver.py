@@ -28,15 +28,14 @@ from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.tags import last_applied_switch, last_applied_tags
 from kubewright.kube.informer import Informers
 from kubewright.providers.sim.boot.boots import Boots
-from kubewright.providers.sim.boot.control_planes import ControlPlanes
-from kubewright.providers.sim.boot.membership import Membership
+from kubewright.providers.sim.boot.tls_bootstrap import ControlPlanes, Membership
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
-from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import (
     FLAT_TAGS,
     HOT_FIELDS,
+    KubeletSettings,
     SimSpec,
     parse_spec,
     refuse_impossible_node,

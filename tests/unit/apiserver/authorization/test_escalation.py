@@ -4,11 +4,17 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.authorization import escalation
-from kubewright.apiserver.authorization.attributes import Attributes
-from kubewright.apiserver.authorization.escalation import GROUP, MissingRole
-from kubewright.apiserver.authorization.policy import Binding, Policy, Subject
-from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.authorization.policy import (
+    GROUP,
+    Attributes,
+    Binding,
+    MissingRole,
+    Policy,
+    Rule,
+    Subject,
+    fault_of_binding,
+    fault_of_role,
+)
 from kubewright.wire.http import User
 
 ANN, MASTER = User("ann", ("devs",)), User("x", ("system:masters",))
@@ -58,7 +64,7 @@ AGGREGATE: dict[str, Any] = {"aggregationRule": {"clusterRoleSelectors": [{}]}}
     ],
 )
 def test_who_may_write_a_role(held: Any, user: User, new: Any, old: Any, why: str) -> None:
-    assert escalation.of_role(policy(*held), writing(user), new, old) == why
+    assert fault_of_role(policy(*held), writing(user), new, old) == why
 
 
 @pytest.mark.parametrize(
@@ -78,9 +84,9 @@ def test_who_may_write_a_role(held: Any, user: User, new: Any, old: Any, why: st
 )
 def test_who_may_write_a_binding(held: Any, user: User, new: Any, why: str) -> None:
     found = policy(*held)
-    assert escalation.of_binding(found, writing(user, "rolebindings"), new, None) == why
+    assert fault_of_binding(found, writing(user, "rolebindings"), new, None) == why
 
 
 def test_a_binding_to_a_role_that_is_not_there_is_not_found() -> None:
     with pytest.raises(MissingRole, match="none"):
-        escalation.of_binding(policy(), writing(ANN, "rolebindings"), binding("Role", "none"), None)
+        fault_of_binding(policy(), writing(ANN, "rolebindings"), binding("Role", "none"), None)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
-from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references
-from kubewright.apiserver.authorization.restriction import wrong_write
+from kubewright.apiserver.authorization.nodes import NodeRights, node_of, references, wrong_write
+from kubewright.apiserver.authorization.policy import Attributes
 from kubewright.wire.http import User
 
 NODE = User("system:node:a", ("system:nodes", "system:authenticated"))

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.apiserver.authorization.attributes import Attributes
-from kubewright.apiserver.authorization.policy import Binding, Decision, Policy, Subject
-from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.authorization.policy import Attributes, Binding, Decision, Policy, Rule, Subject
 from kubewright.wire.http import User
 
 GET_PODS, GET_A = Rule(("get",), ("",), ("pods",)), Rule(("get",), ("",), ("pods",), ("a",))

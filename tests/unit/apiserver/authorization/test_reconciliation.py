@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.authorization.defaults import objects
-from kubewright.apiserver.authorization.reconciliation import AUTOUPDATE, reconciled
+from kubewright.apiserver.authorization.defaults import AUTOUPDATE, objects, reconciled
 from kubewright.apiserver.registry.builtin import builtin_catalog
 
 DEFAULTS = {(each["kind"], each["metadata"]["name"]): each for each in objects()}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kubewright.apiserver.authorization.attributes import Attributes, forbidden
-from kubewright.apiserver.authorization.rules import Rule, compact, read
+from kubewright.apiserver.authorization.policy import Attributes, Rule, compact, forbidden, rules_in
 from kubewright.wire.http import User
 
 ANN = User("ann", ("devs",))
@@ -88,9 +87,9 @@ def test_which_rules_a_rule_covers(own: Rule, other: Rule, covered: bool) -> Non
 
 
 def test_rules_are_read_from_whatever_stands_in_a_role() -> None:
-    assert read({}) == ()
-    assert read({"rules": None}) == ()
-    assert read({"rules": [{"verbs": "get", "resources": [1, "pods"]}, 7]}) == (Rule((), (), ("pods",)),)
+    assert rules_in({}) == ()
+    assert rules_in({"rules": None}) == ()
+    assert rules_in({"rules": [{"verbs": "get", "resources": [1, "pods"]}, 7]}) == (Rule((), (), ("pods",)),)
 
 
 def test_rules_that_differ_in_verbs_are_shown_as_one() -> None:

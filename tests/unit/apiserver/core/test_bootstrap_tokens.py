@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.apiserver.registry.bootstrap_tokens import BootstrapTokens
+from kubewright.apiserver.registry.tokens import BootstrapTokens
 from kubewright.base.clock import rfc3339
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.http import User

@@ -8,11 +8,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.apiserver.registry import filters
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.registry.reading import ListOptions, Reading
-from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.registry.kind import ServedKind, Target
+from kubewright.apiserver.registry.reading import ListOptions, Reading, filter_of
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store, record_of
 
 PODS = next(kind for kind in builtin_catalog() if kind.resource.plural == "pods")
@@ -39,7 +38,7 @@ async def write(store: Store, key: str, node: str | None) -> None:
 
 
 def listed(reading: Reading, kind: ServedKind, namespace: str, fields: str) -> list[str]:
-    page = reading.list(Target(kind, namespace), filters.parse(kind, "", fields), ListOptions())
+    page = reading.list(Target(kind, namespace), filter_of(kind, "", fields), ListOptions())
     return [record.key for record in page.records]
 
 

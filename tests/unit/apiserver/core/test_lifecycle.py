@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry import lifecycle
+from kubewright.apiserver.registry import strategy
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.registry.lifecycle import DeleteOptions, Mark, Remove
+from kubewright.apiserver.registry.kind import ServedKind
+from kubewright.apiserver.registry.strategy import DeleteOptions, Mark, Remove
+from kubewright.apiserver.schema.node import Object
 from kubewright.base.clock import rfc3339
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -116,7 +117,7 @@ GRACEFUL = {"deletionTimestamp": rfc3339(NOW + timedelta(seconds=20)), "deletion
 def test_a_deletion(
     of: ServedKind, before: Object, deletion: DeleteOptions, after: tuple[int, list[str]] | None
 ) -> None:
-    outcome = lifecycle.delete(of, before, deletion, NOW)
+    outcome = strategy.delete(of, before, deletion, NOW)
     if after is None:
         assert outcome == Remove()
         return
@@ -127,13 +128,13 @@ def test_a_deletion(
 
 
 def test_a_deletion_mark_increases_the_generation() -> None:
-    outcome = lifecycle.delete(POD, obj(BOUND, generation=3), DeleteOptions(), NOW)
+    outcome = strategy.delete(POD, obj(BOUND, generation=3), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["metadata"]["generation"] == 4
 
 
 def test_a_namespace_that_is_deleted_has_the_phase_terminating() -> None:
-    outcome = lifecycle.delete(NAMESPACE, obj({"finalizers": ["kubernetes"]}), DeleteOptions(), NOW)
+    outcome = strategy.delete(NAMESPACE, obj({"finalizers": ["kubernetes"]}), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["status"] == {"phase": "Terminating"}
 
@@ -151,4 +152,4 @@ def test_a_namespace_that_is_deleted_has_the_phase_terminating() -> None:
     ids=["alive", "marked", "held", "in its grace", "not emptied", "emptied"],
 )
 def test_an_object_is_finished(of: ServedKind, before: Object, finished: bool) -> None:
-    assert lifecycle.finished(of, before) is finished
+    assert strategy.finished(of, before) is finished

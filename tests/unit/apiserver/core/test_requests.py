@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.apiserver.http import answers, bodies, parameters, paths
+from kubewright.apiserver.http import answers, requests
 from kubewright.apiserver.http.answers import Form
-from kubewright.apiserver.http.paths import ResourcePath
-from kubewright.apiserver.registry.lifecycle import DeleteOptions
+from kubewright.apiserver.http.requests import ResourcePath
+from kubewright.apiserver.registry.strategy import DeleteOptions
 from kubewright.wire.errors import BadRequest, Invalid, NotAcceptable, TooLarge, UnsupportedMedia
 from kubewright.wire.http import Query, Request
 
@@ -40,7 +40,7 @@ from kubewright.wire.http import Query, Request
     ],
 )
 def test_a_path(path: str, found: ResourcePath | None) -> None:
-    assert paths.parse(path) == found
+    assert requests.parse_path(path) == found
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_path(path: str, found: ResourcePath | None) -> None:
 )
 def test_fields_that_stand_twice_are_found(body: bytes, found: list[str]) -> None:
     value = json.loads(body) if body.startswith(b"{") else {"a": 2}
-    assert bodies.duplicate_fields(body, value) == found
+    assert requests.duplicate_fields(body, value) == found
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_fields_that_stand_twice_are_found(body: bytes, found: list[str]) -> Non
 )
 def test_a_body(body: bytes, media: str, value: Any) -> None:
     if isinstance(value, dict):
-        assert bodies.read(body, media, "Thing") == value
+        assert requests.read(body, media, "Thing") == value
     else:
         with pytest.raises(value):
-            bodies.read(body, media, "Thing")
+            requests.read(body, media, "Thing")
 
 
 MEDIA = st.sampled_from(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
@@ -105,7 +105,7 @@ MEDIA = st.sampled_from(["application/json", "application/yaml", "application/vn
 @given(st.binary(max_size=60), MEDIA)
 def test_any_body_is_an_object_or_a_bad_request(body: bytes, media: str) -> None:
     with suppress(BadRequest):
-        assert isinstance(bodies.read(body, media, "Thing"), dict)
+        assert isinstance(requests.read(body, media, "Thing"), dict)
 
 
 def asking(*query: tuple[str, str], body: Any = None) -> Request:
@@ -137,10 +137,10 @@ def asking(*query: tuple[str, str], body: Any = None) -> Request:
 )
 def test_what_a_delete_asks_for(request_: Request, deletion: Any) -> None:
     if isinstance(deletion, DeleteOptions):
-        assert parameters.delete_options(request_)[0] == deletion
+        assert requests.delete_options(request_)[0] == deletion
     else:
         with pytest.raises(deletion):
-            parameters.delete_options(request_)
+            requests.delete_options(request_)
 
 
 NAMES = st.sampled_from(
@@ -163,10 +163,10 @@ VALUES = st.sampled_from(
     ["", "0", "1", "-1", "x", "true", "false", "All", "Exact", "NotOlderThan", "9" * 30, "é"]
 )
 READERS = (
-    parameters.list_options,
-    parameters.watch_options,
-    parameters.delete_options,
-    lambda request: parameters.options(request, "CreateOptions"),
+    requests.list_options,
+    requests.watch_options,
+    requests.delete_options,
+    lambda request: requests.options(request, "CreateOptions"),
 )
 
 

@@ -6,14 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from kubewright.apiserver.authorization.policy import Binding, Policy, Subject
-from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.authorization.policy import Binding, Policy, Rule, Subject
+from kubewright.apiserver.registry import subresources
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
-from kubewright.apiserver.registry.subresources.eviction import Delete, UpdateBudget
-from kubewright.apiserver.registry.subresources.reviews import ISSUER, Judged
-from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
+from kubewright.apiserver.registry.subresources import ISSUER, Delete, Judged, UpdateBudget
+from kubewright.apiserver.registry.tokens import Account, Tokens
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, record_of
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.testing.clocks import LoopClock, ManualClock
@@ -31,7 +29,7 @@ OBJ = {
 
 def test_a_scale_is_a_view() -> None:
     assert DEPLOYMENT is not None
-    assert scale.scale_of(DEPLOYMENT, OBJ) == {
+    assert subresources.scale_of(DEPLOYMENT, OBJ) == {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "5"},
@@ -56,7 +54,7 @@ def test_a_scale_is_a_view() -> None:
 )
 def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
     assert DEPLOYMENT is not None
-    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)
+    edit = subresources.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)
     if isinstance(outcome, int):
         after = edit(OBJ)
         assert (after["spec"]["replicas"], after["metadata"]) == (outcome, OBJ["metadata"])
@@ -69,7 +67,9 @@ def test_a_scale_passes_its_resource_version_on() -> None:
     assert DEPLOYMENT is not None
     wanted = {"metadata": {"resourceVersion": "4"}, "spec": {"replicas": 1}}
     assert (
-        scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)(OBJ)["metadata"]["resourceVersion"]
+        subresources.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)(OBJ)["metadata"][
+            "resourceVersion"
+        ]
         == "4"
     )
 
@@ -128,13 +128,13 @@ STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
 def test_an_eviction(of: Object, budgets: list[Object], outcome: Any) -> None:
     if issubclass(outcome, ApiError):
         with pytest.raises(outcome):
-            eviction.decide(of, budgets, NOW)
+            subresources.decide_eviction(of, budgets, NOW)
     else:
-        assert isinstance(eviction.decide(of, budgets, NOW), outcome)
+        assert isinstance(subresources.decide_eviction(of, budgets, NOW), outcome)
 
 
 def test_an_eviction_is_written_into_its_budget() -> None:
-    decision = eviction.decide(pod(), [budget(1)], NOW)
+    decision = subresources.decide_eviction(pod(), [budget(1)], NOW)
     assert isinstance(decision, UpdateBudget)
     status = decision.budget["status"]
     assert (status["disruptionsAllowed"], status["disruptedPods"]) == (0, {"p": "2030-01-01T00:00:00Z"})
@@ -162,23 +162,25 @@ FAILED_SYNC = {
 )
 def test_a_refused_eviction_says_why(status: Object, words: str) -> None:
     with pytest.raises(TooManyRequests) as refused:
-        eviction.decide(pod(), [{**budget(0), "status": {"observedGeneration": 9, **status}}], NOW)
+        subresources.decide_eviction(
+            pod(), [{**budget(0), "status": {"observedGeneration": 9, **status}}], NOW
+        )
     assert refused.value.causes[0]["message"] == f"The disruption budget pdb {words}"
 
 
 def test_a_budget_that_cannot_be_read_does_not_stop_the_evictions_of_others() -> None:
     unreadable = {**budget(0), "spec": {"selector": {"matchExpressions": [{"key": "a b", "operator": "In"}]}}}
-    assert eviction.budgets_for(pod(), [unreadable, budget(3)]) == [budget(3)]
+    assert subresources.budgets_for(pod(), [unreadable, budget(3)]) == [budget(3)]
 
 
 def test_only_budgets_that_select_a_pod_count() -> None:
     other = budget(0, {"selector": {"matchLabels": {"a": "c"}}})
     nothing = budget(0, {"selector": None})
-    assert eviction.budgets_for(pod(), [other, nothing, budget(3)]) == [budget(3)]
+    assert subresources.budgets_for(pod(), [other, nothing, budget(3)]) == [budget(3)]
 
 
 def test_a_binding_gives_a_node_once() -> None:
-    edit = binding.binding({"target": {"kind": "Node", "name": "n1"}}, "p", NOW)
+    edit = subresources.bind({"target": {"kind": "Node", "name": "n1"}}, "p", NOW)
     bound = edit({"metadata": {"name": "p"}, "spec": {}})
     assert bound["spec"]["nodeName"] == "n1"
     assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
@@ -191,7 +193,7 @@ def test_a_binding_gives_a_node_once() -> None:
 )
 def test_a_malformed_binding_is_refused(sent: Object) -> None:
     with pytest.raises(ApiError) as refused:
-        binding.binding(sent, "p", NOW)
+        subresources.bind(sent, "p", NOW)
     assert refused.value.code in (400, 422)
 
 
@@ -282,14 +284,14 @@ ALLOWED = {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/n" of Rol
 
 def reviewed(kind: str, spec: Object, user: User) -> Object:
     found = next(each for each in builtin_catalog() if each.resource.kind == kind)
-    asking = reviews.ReviewContext(
+    asking = subresources.ReviewContext(
         found,
         user,
         POLICY,
         lambda token, _audiences: Judged(User("who"), (ISSUER,)) if token == "t" else Judged(refusal="no"),
         "n" if "Local" in kind else "",
     )
-    return reviews.review(asking, {"spec": spec})["status"]
+    return subresources.review(asking, {"spec": spec})["status"]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,28 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.fields import managers as entries
-from kubewright.apiserver.fields.applying import LAST_APPLIED, Conflicts, applied
-from kubewright.apiserver.fields.managers import Managed, Manager, Managers, applier, read, updater, written
-from kubewright.apiserver.fields.paths import Malformed, shown
-from kubewright.apiserver.fields.updates import ANCIENT, MOST_UPDATERS, Object, Write, updated
+from kubewright.apiserver.fields import paths
+from kubewright.apiserver.fields.ownership import (
+    ANCIENT,
+    LAST_APPLIED,
+    MOST_UPDATERS,
+    Conflicts,
+    Object,
+    Write,
+    applied,
+    updated,
+)
+from kubewright.apiserver.fields.paths import (
+    Malformed,
+    Managed,
+    Manager,
+    Managers,
+    applier,
+    read,
+    shown,
+    updater,
+    written,
+)
 from kubewright.apiserver.schema.node import Node
 from kubewright.apiserver.schema.structural import Structural
 
@@ -259,4 +276,4 @@ NO_ENTRIES: list[tuple[str, Any]] = [
 @pytest.mark.parametrize("given", [c[1] for c in NO_ENTRIES], ids=[c[0] for c in NO_ENTRIES])
 def test_entries_that_cannot_be_read_are_refused(given: Any) -> None:
     with pytest.raises(Malformed):
-        entries.read(given)
+        paths.read(given)

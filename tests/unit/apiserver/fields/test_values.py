@@ -5,11 +5,20 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.fields import paths
-from kubewright.apiserver.fields.changes import ABSENT, Difference, difference
-from kubewright.apiserver.fields.gotypes import with_zeros, without_empty
-from kubewright.apiserver.fields.merging import merged, without
 from kubewright.apiserver.fields.paths import Path
-from kubewright.apiserver.fields.shapes import Unkeyed, check, field_set, with_parents
+from kubewright.apiserver.fields.shapes import (
+    ABSENT,
+    Difference,
+    Unkeyed,
+    check,
+    difference,
+    field_set,
+    merged,
+    with_parents,
+    with_zeros,
+    without,
+    without_empty,
+)
 from kubewright.apiserver.schema.builtin import node_of
 from kubewright.apiserver.schema.node import build
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.apiserver.http import impersonation
+from kubewright.apiserver.http import authn
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.http import AUTHENTICATED, UNAUTHENTICATED, User
 
@@ -43,26 +43,26 @@ ALL_OF_IT = {
     ],
 )
 def test_the_impersonated_user(headers: dict[str, str], user: User) -> None:
-    target = impersonation.requested(headers)
+    target = authn.requested(headers)
     assert target is not None
-    assert impersonation.impersonated(target) == user
+    assert authn.impersonated(target) == user
 
 
 def test_without_a_user_header_there_is_no_impersonation() -> None:
-    assert impersonation.requested({"accept": "*/*"}) is None
-    assert impersonation.requested({"impersonate-user": ""}) is None
+    assert authn.requested({"accept": "*/*"}) is None
+    assert authn.requested({"impersonate-user": ""}) is None
 
 
 @pytest.mark.parametrize("header", ["impersonate-group", "impersonate-uid", "impersonate-extra-x"])
 def test_a_group_without_a_user_is_refused(header: str) -> None:
     with pytest.raises(BadRequest, match="without impersonating a user name"):
-        impersonation.requested({header: "x"})
+        authn.requested({header: "x"})
 
 
 def test_user_groups_uid_and_extra_must_each_be_allowed() -> None:
-    target = impersonation.requested(ALL_OF_IT)
+    target = authn.requested(ALL_OF_IT)
     assert target is not None
-    asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, target)]
+    asked = [(each.verb, each.group, each.combined, each.name) for each in authn.needed(ROOT, target)]
     assert asked == [
         ("impersonate", "", "users", "ann"),
         ("impersonate", "", "groups", "a,b"),
@@ -71,5 +71,5 @@ def test_user_groups_uid_and_extra_must_each_be_allowed() -> None:
         ("impersonate", "authentication.k8s.io", "userextras/x/y", "2"),
         ("impersonate", "authentication.k8s.io", "uids", "7"),
     ]
-    (account,) = impersonation.needed(ROOT, User(ROBOT, ()))
+    (account,) = authn.needed(ROOT, User(ROBOT, ()))
     assert (account.resource, account.namespace, account.name) == ("serviceaccounts", "n", "sa")

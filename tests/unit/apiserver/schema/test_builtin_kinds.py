@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.registry.builtin import builtin_catalog, events, pods, prepare
-from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.kind import ServedKind
+from kubewright.apiserver.schema.node import Object
 
 CATALOG = builtin_catalog()
 

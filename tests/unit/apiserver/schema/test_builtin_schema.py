@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.schema import notation
+from kubewright.apiserver.schema import builtin
 from kubewright.apiserver.schema.builtin import BuiltinSchema, closure, definition, table
 
 LINES = [
@@ -59,16 +59,16 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "schema"), [c[1:] for c in LINES], ids=[c[0] for c in LINES])
 def test_notation(line: str, schema: dict[str, Any]) -> None:
-    assert notation.read_definition({"f": line})["properties"]["f"] == schema
+    assert builtin.read_definition({"f": line})["properties"]["f"] == schema
 
 
 def test_required_stands_on_the_definition() -> None:
-    assert notation.read_definition({"a": "1 string required", "b": "2 string"})["required"] == ["a"]
+    assert builtin.read_definition({"a": "1 string required", "b": "2 string"})["required"] == ["a"]
 
 
 def test_an_unknown_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="frobnicate"):
-        notation.read_definition({"a": "1 string frobnicate"})
+        builtin.read_definition({"a": "1 string frobnicate"})
 
 
 def test_every_definition_can_be_read_and_refers_only_to_known_ones() -> None:

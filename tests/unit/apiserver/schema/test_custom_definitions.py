@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry import custom
-from kubewright.apiserver.registry.custom import definition as crds
-from kubewright.apiserver.registry.custom import status
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry import custom, definitions
+from kubewright.apiserver.schema.node import Object
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2030, 1, 2, tzinfo=UTC)
@@ -35,7 +33,7 @@ def crd(plural: str = "widgets", kind: str = "Widget", *, versions: Any = None, 
 
 
 def complete(definition: Object) -> Object:
-    return crds.prepare(definition, None)
+    return definitions.prepare(definition, None)
 
 
 def test_names_that_follow_from_the_kind() -> None:
@@ -97,15 +95,15 @@ def conditions(definition: Object) -> dict[str, str]:
 
 
 def test_a_definition_with_free_names_is_established() -> None:
-    made = status.established(complete(crd(shortNames=["w"])), [], NOW)
+    made = custom.established(complete(crd(shortNames=["w"])), [], NOW)
     assert conditions(made) == {
         "NamesAccepted": "True NoConflicts",
         "Established": "True InitialNamesAccepted",
     }
     assert made["status"]["acceptedNames"]["shortNames"] == ["w"]
     assert made["status"]["storedVersions"] == ["v1"]
-    assert status.is_established(made)
-    assert status.established(made, [made], LATER) is made, "nothing changed, so nothing is written"
+    assert custom.is_established(made)
+    assert custom.established(made, [made], LATER) is made, "nothing changed, so nothing is written"
 
 
 CLASHES = [
@@ -117,18 +115,18 @@ CLASHES = [
 
 @pytest.mark.parametrize(("names", "reason"), [c[1:] for c in CLASHES], ids=[c[0] for c in CLASHES])
 def test_a_definition_whose_names_are_taken_is_not_established(names: dict[str, Any], reason: str) -> None:
-    first = status.established(complete(crd()), [], NOW)
+    first = custom.established(complete(crd()), [], NOW)
     second = complete(crd("gadgets", **{"kind": "Gadget", **names}))
-    waiting = status.established(second, [first, second], NOW)
+    waiting = custom.established(second, [first, second], NOW)
     assert conditions(waiting) == {"NamesAccepted": f"False {reason}", "Established": "False NotAccepted"}
-    assert not status.is_established(waiting)
+    assert not custom.is_established(waiting)
 
 
 def test_an_established_definition_stays_established_when_its_new_names_clash() -> None:
-    taken = status.established(complete(crd("gadgets", "Gadget", shortNames=["g"])), [], NOW)
-    first = status.established(complete(crd()), [taken], NOW)
+    taken = custom.established(complete(crd("gadgets", "Gadget", shortNames=["g"])), [], NOW)
+    first = custom.established(complete(crd()), [taken], NOW)
     greedy = {**first, "spec": {**first["spec"], "names": {**first["spec"]["names"], "shortNames": ["g"]}}}
-    after = status.established(greedy, [taken, greedy], LATER)
+    after = custom.established(greedy, [taken, greedy], LATER)
     assert conditions(after) == {
         "NamesAccepted": "False ShortNamesConflict",
         "Established": "True InitialNamesAccepted",
@@ -137,16 +135,16 @@ def test_an_established_definition_stays_established_when_its_new_names_clash() 
 
 
 def test_versions_that_were_stored_are_remembered() -> None:
-    first = status.established(complete(crd()), [], NOW)
+    first = custom.established(complete(crd()), [], NOW)
     versions = [version("v1", storage=False), version("v2")]
     moved = {**first, "spec": {**first["spec"], "versions": versions}}
-    assert status.established(moved, [first], LATER)["status"]["storedVersions"] == ["v1", "v2"]
+    assert custom.established(moved, [first], LATER)["status"]["storedVersions"] == ["v1", "v2"]
 
 
 def test_identity_cannot_change() -> None:
     old, new = complete(crd()), complete(crd(kind="Gadget"))
     new["spec"]["scope"] = "Cluster"
-    fields = [cause.field for cause in crds.rule(new, old)]
+    fields = [cause.field for cause in definitions.rule(new, old)]
     assert fields == ["spec.scope", "spec.names.kind"]
 
 
@@ -165,7 +163,7 @@ def with_fields(fields: dict[str, Any]) -> Object:
 
 
 def wrong_with(fields: dict[str, Any], old: Object | None = None) -> list[str]:
-    return [f"{cause.field}: {cause.message}" for cause in crds.rule(with_fields(fields), old)]
+    return [f"{cause.field}: {cause.message}" for cause in definitions.rule(with_fields(fields), old)]
 
 
 def texts(count: int, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from kubewright.apiserver.http import discovery, openapi
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.kind import Catalog, Object
+from kubewright.apiserver.registry.kind import Catalog
+from kubewright.apiserver.schema.node import Object
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KUBECTL = f"{V2},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"

@@ -6,12 +6,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from kubewright.apiserver.registry import custom, metadata
+from kubewright.apiserver.registry import custom, strategy
 from kubewright.apiserver.registry.builtin import check
-from kubewright.apiserver.registry.kind import MOST_CAUSES, MOST_COUNTED, bounded
 from kubewright.apiserver.schema.builtin import BuiltinSchema
-from kubewright.apiserver.schema.compiled import Compiled
-from kubewright.apiserver.schema.parts import Parts
+from kubewright.apiserver.schema.causes import MOST_CAUSES, MOST_COUNTED, bounded
+from kubewright.apiserver.schema.compiled import Compiled, Parts
 from kubewright.apiserver.schema.structural import Structural
 
 MANY = 3_000
@@ -167,5 +166,5 @@ def test_nor_do_those_of_metadata(wrong: Any) -> None:
             },
         }
     )
-    assert len(metadata.causes_new(kind, {"name": "a", **wrong})) == MOST_CAUSES + MOST_COUNTED + 1
-    assert len(metadata.causes_changed(kind, wrong, {})) == MOST_CAUSES + MOST_COUNTED + 1
+    assert len(strategy.causes_new(kind, {"name": "a", **wrong})) == MOST_CAUSES + MOST_COUNTED + 1
+    assert len(strategy.causes_changed(kind, wrong, {})) == MOST_CAUSES + MOST_COUNTED + 1

@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
-from kubewright.apiserver.http import tables
-from kubewright.apiserver.registry import custom, intake
+from kubewright.apiserver.http import answers
+from kubewright.apiserver.registry import custom, strategy
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, ServedKind
+from kubewright.apiserver.schema.node import Object
 
 HERE = Path(__file__).parent
 CASES = [orjson.loads(line) for line in (HERE / "judged.jsonl").read_bytes().splitlines()]
@@ -51,7 +52,7 @@ def verdict(kind: ServedKind, case: dict[str, Any]) -> dict[str, Any]:
     said = refusal(kind, case["body"], case["strict"])
     if said is not None:
         return {"refused": parts(said)}
-    if counts := intake.float_counts(kind, case["body"]):
+    if counts := strategy.float_counts(kind, case["body"]):
         return {"causes": [[c.reason, c.field, c.message] for c in counts]}
     body, old = kind.schema.prune(kind.schema.whole(case["body"])), case.get("old")
     body.setdefault("metadata", {}).setdefault("namespace", "default" if kind.resource.namespaced else "")
@@ -87,5 +88,5 @@ def test_we_print_what_kube_apiserver_prints(recorded_table: dict[str, Any], cat
     kind = catalog.find(*recorded_table["resource"])
     assert kind is not None
     objects = [row["object"] for row in recorded_table["rows"]]
-    printed = tables.render(kind, objects, now=datetime.fromisoformat(recorded_table["now"]))
+    printed = answers.render(kind, objects, now=datetime.fromisoformat(recorded_table["now"]))
     assert [row["cells"] for row in printed["rows"]] == [row["cells"] for row in recorded_table["rows"]]

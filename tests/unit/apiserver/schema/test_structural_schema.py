@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object, read_by
+from kubewright.apiserver.registry.kind import read_by
 from kubewright.apiserver.schema import formats
+from kubewright.apiserver.schema.causes import Cause
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.http import tables
+from kubewright.apiserver.http import answers
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.builtin.cells import human, pods, since
-from kubewright.apiserver.registry.custom.jsonpath import follow, parse
-from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.builtin.cells import human, pod_ready, pod_restarts, pod_status, since
+from kubewright.apiserver.registry.custom import follow, parse
+from kubewright.apiserver.registry.kind import ServedKind
+from kubewright.apiserver.schema.node import Object
 from kubewright.base.errors import InvalidInput
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
@@ -82,7 +83,7 @@ def kind(group: str, plural: str) -> ServedKind:
 
 def row(shown: ServedKind, obj: Object) -> dict[str, Any]:
     """Column name to cell."""
-    table = tables.render(shown, [obj], now=NOW)
+    table = answers.render(shown, [obj], now=NOW)
     names = [column["name"] for column in table["columnDefinitions"]]
     return dict(zip(names, table["rows"][0]["cells"], strict=True))
 
@@ -167,24 +168,24 @@ STATUSES: list[tuple[str, Object, str]] = [
 
 @pytest.mark.parametrize(("given", "word"), [c[1:] for c in STATUSES], ids=[c[0] for c in STATUSES])
 def test_pod_status(given: Object, word: str) -> None:
-    assert pods.status(given, NOW) == word
+    assert pod_status(given, NOW) == word
 
 
 def test_restarts_tell_when_the_last_one_was() -> None:
     ended = {"terminated": {"finishedAt": "2030-01-01T23:00:00Z"}}
     restarted = pod(container({"running": {}}, restartCount=2, lastState=ended))
-    assert pods.restarts(restarted, NOW) == "2 (60m ago)"
+    assert pod_restarts(restarted, NOW) == "2 (60m ago)"
 
 
 def test_sidecars_count_among_the_containers() -> None:
     given = pod(RUNNING, init=[container({"running": {}}, started=True, ready=True)])
     given["spec"]["initContainers"] = [{"name": "c", "restartPolicy": "Always"}]
-    assert pods.ready(given, NOW) == "2/2"
+    assert pod_ready(given, NOW) == "2/2"
 
 
 @pytest.mark.parametrize("shown", list(builtin_catalog()), ids=lambda shown: str(shown.resource))
 def test_an_empty_object_prints(shown: ServedKind) -> None:
-    table = tables.render(shown, [{"metadata": {"name": "x"}}], now=NOW)
+    table = answers.render(shown, [{"metadata": {"name": "x"}}], now=NOW)
     assert len(table["rows"][0]["cells"]) == len(table["columnDefinitions"])
 
 
@@ -239,24 +240,24 @@ def test_a_custom_kind_without_columns_shows_its_age() -> None:
     (widget,) = custom.kinds(CRD)
     bare = custom.kinds({**CRD, "spec": {**CRD["spec"], "versions": [{"name": "v1", "served": True}]}})[0]
     assert widget.columns
-    assert [column.name for column in tables.columns_of(bare)] == ["Name", "Age"]
+    assert [column.name for column in answers.columns_of(bare)] == ["Name", "Age"]
 
 
 def test_rows_carry_what_was_asked_for() -> None:
     nodes, listed = kind("", "nodes"), {"resourceVersion": "7", "continue": "x"}
-    default = tables.render(nodes, [NODE], now=NOW, list_meta=listed)
+    default = answers.render(nodes, [NODE], now=NOW, list_meta=listed)
     assert default["metadata"] == listed
     assert default["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
     assert default["rows"][0]["object"]["metadata"] is NODE["metadata"]
-    assert tables.render(nodes, [NODE], now=NOW, include="Object")["rows"][0]["object"] is NODE
-    assert tables.render(nodes, [NODE], now=NOW, include="None")["rows"][0]["object"] is None
-    assert tables.render(nodes, [NODE], now=NOW, headers=False)["columnDefinitions"] is None
+    assert answers.render(nodes, [NODE], now=NOW, include="Object")["rows"][0]["object"] is NODE
+    assert answers.render(nodes, [NODE], now=NOW, include="None")["rows"][0]["object"] is None
+    assert answers.render(nodes, [NODE], now=NOW, headers=False)["columnDefinitions"] is None
 
 
 def test_pods_that_are_over_are_marked() -> None:
     over = {**pod(DONE, phase="Succeeded"), "kind": "Pod"}
     assert (
-        tables.render(kind("", "pods"), [over], now=NOW)["rows"][0]["conditions"][0]["reason"] == "Succeeded"
+        answers.render(kind("", "pods"), [over], now=NOW)["rows"][0]["conditions"][0]["reason"] == "Succeeded"
     )
 
 

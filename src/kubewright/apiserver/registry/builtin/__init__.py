@@ -1,7 +1,7 @@
 """The built-in kinds.
 
 Map.    kinds       the table: names, scope, subresources
-        columns     what ``kubectl get`` prints; ``cells/`` computes it
+        columns     what ``kubectl get`` prints; ``cells`` computes it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
         signing_requests  requests for certificates: their writers and rules
@@ -29,8 +29,9 @@ from kubewright.apiserver.registry.builtin import (
     stored,
 )
 from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
-from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
+from kubewright.apiserver.schema.node import Object
 from kubewright.wire.gvk import Resource
 
 _ALL_VERBS = frozenset(("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"))

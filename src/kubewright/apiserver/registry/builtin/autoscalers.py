@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.wire.gvk import Resource
 
 NEWER = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")

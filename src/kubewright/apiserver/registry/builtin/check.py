@@ -7,10 +7,10 @@ Called by    ``builtin.served``.
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kubewright.apiserver.registry import definitions
 from kubewright.apiserver.registry.builtin import events, signing_requests, stored
 from kubewright.apiserver.registry.builtin import placement_rules as placement
 from kubewright.apiserver.registry.builtin import workload_rules as workload
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import (
     MOST_DATA,
     Rule,
@@ -23,9 +23,8 @@ from kubewright.apiserver.registry.builtin.rules import (
     present,
     set_once,
 )  # fmt: skip
-from kubewright.apiserver.registry.custom import definition as custom_definition
-from kubewright.apiserver.registry.kind import Cause, Object, some
-from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.causes import Cause, forbidden, invalid, required, some, unsupported
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.wire import naming
 
 _SOURCELESS = frozenset(
@@ -248,7 +247,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
         ),
     ),
     "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
-    "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
+    "apiextensions.v1.CustomResourceDefinition": (definitions.rule,),
     **stored.RULES,
 }  # fmt: skip
 

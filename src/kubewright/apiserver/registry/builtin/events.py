@@ -12,10 +12,9 @@ Source       kube-apiserver's validation of Events.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import immutable
-from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import invalid, required
+from kubewright.apiserver.schema.causes import Cause, invalid, required
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.wire import naming
 from kubewright.wire.gvk import Resource
 

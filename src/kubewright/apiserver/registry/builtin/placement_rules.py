@@ -14,9 +14,8 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.wire import naming
 from kubewright.wire.quantity import parse, shown
 

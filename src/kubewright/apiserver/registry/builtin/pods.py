@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.api.core import MIRROR_POD_ANNOTATION
-from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.node import Object, at
 
 Spec = dict[str, Any]
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")

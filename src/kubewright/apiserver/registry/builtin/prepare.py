@@ -10,11 +10,10 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import GROUP
+from kubewright.apiserver.authorization.policy import GROUP
+from kubewright.apiserver.registry import definitions
 from kubewright.apiserver.registry.builtin import pods, stored
-from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.custom import definition as custom_definition
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.node import Object, at
 
 Prepare = Callable[[Object, Object | None], Object]
 _COORDINATED = frozenset(("strategy", "preferredHolder"))
@@ -225,7 +224,7 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     "scheduling.v1.PriorityClass": (on_create(_first_generation), on_every_write(_no_default)),
     "rbac.v1.ClusterRoleBinding": (on_every_write(_binding),),
     "rbac.v1.RoleBinding": (on_every_write(_binding),),
-    "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
+    "apiextensions.v1.CustomResourceDefinition": (definitions.prepare,),
 }
 
 

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import forbidden, invalid, required
+from kubewright.apiserver.schema.causes import Cause, forbidden, invalid, required
+from kubewright.apiserver.schema.node import Object, at
 
 Rule = Callable[[Object, Object | None], Iterator[Cause]]
 

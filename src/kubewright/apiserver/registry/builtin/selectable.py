@@ -7,9 +7,8 @@ kube-apiserver keeps this list per kind; asking for any other field is a 400 wit
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.events import to_core
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.node import Object, at
 
 Fields = Callable[[Object], Mapping[str, str]]
 

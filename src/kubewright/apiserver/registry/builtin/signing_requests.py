@@ -15,10 +15,10 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
-from kubewright.apiserver.registry.kind import Cause, Object, Part
-from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.registry.kind import Part
+from kubewright.apiserver.schema.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.pki.keys import read_certificates
 from kubewright.pki.requests import USAGES, asked_in
 from kubewright.wire import naming

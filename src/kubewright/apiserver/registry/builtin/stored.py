@@ -15,12 +15,11 @@ from typing import Any
 
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu, to_newer
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.placement_rules import amount_of
 from kubewright.apiserver.registry.builtin.rules import Rule, at_least
-from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.builtin import BuiltinSchema
-from kubewright.apiserver.schema.causes import invalid, required, unsupported
+from kubewright.apiserver.schema.causes import Cause, invalid, required, unsupported
+from kubewright.apiserver.schema.node import Object, at
 
 Change = Callable[[Object], Object]
 

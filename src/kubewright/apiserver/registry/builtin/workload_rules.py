@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.builtin import placement_rules as placement
-from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
-from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.base.limits import number_of
 from kubewright.wire import naming
 

@@ -1,9 +1,7 @@
 """For authors of drivers: a cloud in a process of its own, which serves a manager by dialling in.
 
-    ``provider``  the three functions of a small driver, and what it may fetch
-    ``drivers``   a whole driver of the port (``driver.contract``), served as it is
-    ``serving``   one stream: operations in, answers out
-    ``dial``      the connection, and the next one when it is lost
+    ``drivers``   the three functions of a small driver, or a whole one of the port (``driver.contract``)
+    ``serving``   the connection, and the next one when it is lost; its stream: operations in, answers out
 
 A small driver and its main::
 
@@ -20,8 +18,7 @@ A small driver and its main::
 How to go on from there: docs/how-to/drivers-in-other-processes.md.
 """
 
-from kubewright.providers.grpc.client.dial import Target, serve
-from kubewright.providers.grpc.client.drivers import DriverOffer
-from kubewright.providers.grpc.client.provider import DataProvider, Provider, ProviderOffer
+from kubewright.providers.grpc.client.drivers import DataProvider, DriverOffer, Provider, ProviderOffer
+from kubewright.providers.grpc.client.serving import Target, serve
 
 __all__ = ("DataProvider", "DriverOffer", "Provider", "ProviderOffer", "Target", "serve")

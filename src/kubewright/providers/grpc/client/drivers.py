@@ -7,18 +7,30 @@ Theory.      What the manager sends with an operation, and what is fetched by it
 Invariants.  Only what the driver offers is registered. Its hot fields are those of a class that says nothing
              but its provider: they are told once, for all classes.
 Called by    ``serving``; ``cli.driver.serve``.
+
+A small driver: three functions, as in MCM's gRPC drivers of 2018, and what it may fetch.
+
+Theory.      ``Provider`` is what an author writes; ``ProviderOffer`` makes answers of what it returns and
+             raises. A function gets the class's name and revision; it fetches the class and its secret from
+             the ``DataProvider`` that ``start`` has given it. Both are kept by revision, so that asking each
+             time costs nothing.
+Invariants.  What a provider raises becomes an error of the answer: a ``DriverError`` with its code, anything
+             else as Unknown. Nothing that it raises ends the stream. No more than ``KEPT`` objects are kept.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+import structlog
 from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.driver.answers import checked, unknown_error
 from kubewright.driver.contract import (
     ClassRequest,
     Driver,
@@ -31,20 +43,16 @@ from kubewright.driver.contract import (
 )
 from kubewright.driver.errors import DriverError, InvalidArgument
 from kubewright.driver.guard import GuardedDriver
-from kubewright.providers.grpc import answers
-from kubewright.providers.grpc.client.provider import (
-    CLASS_KIND,
-    GROUP,
-    VERSION,
-    DataProvider,
-)
+from kubewright.providers.grpc import operations
 from kubewright.providers.grpc.contents import key_of
 from kubewright.providers.grpc.messages import (
+    Content,
     Created,
     Deleted,
     Failure,
     Initialized,
     Listed,
+    ListedVm,
     MachineClassMeta,
     MCMside,
     Params,
@@ -55,8 +63,132 @@ from kubewright.providers.grpc.messages import (
     Updated,
     Validated,
     VolumeIds,
+    decode,
+    encode,
 )
-from kubewright.providers.grpc.operations import ANSWERS, Kind
+from kubewright.providers.grpc.operations import ANSWERS, Kind, failed
+
+log = structlog.get_logger(__name__)
+
+KEPT = 500
+GROUP, VERSION, CLASS_KIND = "machine.sapcloud.io", "v1alpha1", "MachineClass"
+
+Fetch = Callable[[str, bytes], Awaitable[bytes]]
+"""Calls ``GetMachineClass`` or ``GetSecret`` of the manager; raises ``DriverError``."""
+
+
+class DataProvider:
+    """The classes and secrets of a manager, kept by revision."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._kept: dict[MachineClassMeta | SecretMeta, str] = {}
+
+    async def machine_class(self, meta: MachineClassMeta) -> str:
+        """The class as JSON.
+
+        Raises:
+            DriverError: the manager did not answer, or knows no such class.
+        """
+        return await self._found(meta, "GetMachineClass")
+
+    async def secret(self, meta: SecretMeta) -> str:
+        """The Secret as JSON; its data are base64.
+
+        Raises:
+            DriverError: the manager did not answer, or knows no such secret.
+        """
+        return await self._found(meta, "GetSecret")
+
+    async def _found(self, meta: MachineClassMeta | SecretMeta, method: str) -> str:
+        found = self._kept.get(meta)
+        if found is None:
+            content = decode(Content, await self._fetch(method, encode(meta)))
+            if content.error:
+                raise DriverError(f"{method}: {content.error}")
+            found = content.data
+            while len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            if meta.revision:
+                self._kept[meta] = found
+        return found
+
+
+class Offer(Protocol):
+    """What is served: which classes, and what an operation is answered with."""
+
+    @property
+    def registration(self) -> Registration: ...
+
+    async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
+        """The response to one operation; None: the type is not known."""
+
+
+class Provider(ABC):
+    """A cloud, as its author writes it. Raise a ``DriverError`` to say what went wrong, and how."""
+
+    data: DataProvider
+    """Set before the first call."""
+
+    @abstractmethod
+    async def create(
+        self, machine_class: MachineClassMeta, credentials: str, machine_id: str, machine_name: str
+    ) -> tuple[str, str]:
+        """Make a VM, or find the one that was made under this name: its provider id and its node's name."""
+
+    @abstractmethod
+    async def delete(self, machine_class: MachineClassMeta, credentials: str, machine_id: str) -> None:
+        """Delete the VM with this provider id; one that is gone is success."""
+
+    @abstractmethod
+    async def list(
+        self, machine_class: MachineClassMeta, credentials: str, machine_id: str
+    ) -> Mapping[str, str]:
+        """The names of machines by the provider ids of their VMs: all of the class, or the one VM."""
+
+
+class ProviderOffer:
+    """Serves a ``Provider``. ``name`` is what classes give as their provider; ``kind``: of another group."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        name: str = "externalDriver",
+        group: str = GROUP,
+        kind: str = CLASS_KIND,
+        version: str = VERSION,
+        in_flight: int = 1,
+    ) -> None:
+        self._provider = provider
+        self.registration = Registration(name, group, kind, version, in_flight=in_flight)
+
+    async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
+        """As ``Offer``."""
+        self._provider.data = data
+        params = message.params or Params()
+        meta = params.machine_class or MachineClassMeta()
+        try:
+            match message.operation_type:
+                case Kind.CREATE.value:
+                    given = (meta, params.credentials, params.machine_id, params.machine_name)
+                    vm = checked(await self._provider.create(*given), tuple[str, str], "create")
+                    provider_id, node_name = vm
+                    return Created(provider_id=provider_id, node_name=node_name)
+                case Kind.DELETE.value:
+                    await self._provider.delete(meta, params.credentials, params.machine_id)
+                    return Deleted()
+                case Kind.LIST.value:
+                    listed = await self._provider.list(meta, params.credentials, params.machine_id)
+                    found = checked(dict(listed), dict[str, str], "list")
+                    return Listed(vms=tuple(ListedVm(each, name) for each, name in found.items()))
+        except DriverError as error:
+            return failed(ANSWERS[Kind(message.operation_type)], error)
+        except Exception as error:  # a provider's code may raise anything
+            log.exception("a provider raised a foreign error", operation=message.operation_type)
+            return failed(ANSWERS[Kind(message.operation_type)], unknown_error(error))
+        return None
+
 
 IN_FLIGHT = 50
 """A driver of the port takes many calls at a time."""
@@ -105,15 +237,15 @@ class DriverOffer:
         try:
             return await self._answers[kind](message.params or Params(), data)
         except DriverError as error:
-            return answers.failed(ANSWERS[kind], error)
+            return operations.failed(ANSWERS[kind], error)
         except InvalidInput as error:  # an object of the manager that cannot be read here
-            return answers.failed(ANSWERS[kind], InvalidArgument(str(error)))
+            return operations.failed(ANSWERS[kind], InvalidArgument(str(error)))
 
     async def _create(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(Created, await self._driver.create(await self._request(params, data)))
+        return operations.vm_answer(Created, await self._driver.create(await self._request(params, data)))
 
     async def _initialize(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(
+        return operations.vm_answer(
             Initialized, await self._driver.initialize(await self._request(params, data))
         )
 
@@ -122,11 +254,11 @@ class DriverOffer:
         return Deleted(last_known_state=state or "")
 
     async def _status(self, params: Params, data: DataProvider) -> Failure:
-        return answers.vm_answer(Status, await self._driver.status(await self._request(params, data)))
+        return operations.vm_answer(Status, await self._driver.status(await self._request(params, data)))
 
     async def _list(self, params: Params, data: DataProvider) -> Failure:
         found = await self._driver.list(await self._class_request(params, data))
-        return Listed(vms=tuple(answers.listed_vm(each) for each in found))
+        return Listed(vms=tuple(operations.listed_vm(each) for each in found))
 
     async def _volume_ids(self, params: Params, _data: DataProvider) -> Failure:
         volumes = msgspec.json.decode(params.volumes or "[]", type=list[VolumeSpec])
