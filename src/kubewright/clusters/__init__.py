@@ -6,7 +6,7 @@ Reading order
     cluster     one Cluster: its infrastructure, control plane and kubeconfig, and their deletion
     machine     one Machine: bootstrap data, infrastructure, Node, drain, and their deletion
     owned       what makes an object a Cluster's: label, owner reference, pause
-    indexes     by cluster, in every cache; a Node as far as it is read
+    node        a Node of a workload cluster, as far as it is read; ``indexes`` by cluster
     machineset  the policy of MachineSets: clones, preflight checks, propagation
     machinedeployment   the policy of MachineDeployments
     healthcheck one MachineHealthCheck: which machines are unhealthy, and whether they may be replaced

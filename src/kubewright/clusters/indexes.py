@@ -1,22 +1,14 @@
 """Indexes that several controllers of this context look objects up by.
 
-Nodes.       There may be thousands of clusters, and a Node is mostly a list of images, capacities and
-             heartbeats. The kind is pruned: its caches keep the fields below, a tenth of a Node.
-Invariants.  Each index is declared in one place, so that its name means the same in every controller. A Node
-             with a providerID is in ``BY_PROVIDER_ID``.
+Invariants.  Each index is declared in one place, so that its name means the same in every controller.
 Called by    the ``wire`` functions of the controllers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeVar
-
-from msgspec import field
 
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
 from kubewright.api.cluster.v1beta1 import Machine
-from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec, NodeSystemInfo
-from kubewright.api.kinds import Kind
-from kubewright.api.meta import KubeObject, Value
 from kubewright.clusters.owned import OfCluster, cluster_of
 from kubewright.kube.informer import Informer
 
@@ -56,34 +48,3 @@ def _control_plane_nodes(machine: Machine) -> Iterable[str]:
     meta = machine.metadata
     counts = CONTROL_PLANE_LABEL in meta.labels and machine.status.node_ref is not None and not meta.deleting
     return (str(cluster_of(machine)),) if counts else ()
-
-
-BY_PROVIDER_ID = "provider-id"
-
-
-class ClusterNodeStatus(Value, frozen=True, kw_only=True):
-    """What a Node is."""
-
-    conditions: tuple[NodeCondition, ...] = ()
-    node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
-    volumes_attached: tuple[AttachedVolume, ...] = ()
-
-
-class ClusterNode(KubeObject, frozen=True, kw_only=True):
-    """A Node of a workload cluster."""
-
-    spec: NodeSpec = field(default_factory=NodeSpec)
-    status: ClusterNodeStatus = field(default_factory=ClusterNodeStatus)
-
-
-CLUSTER_NODE = Kind(NODE.resource, ClusterNode, pruned=True)
-
-
-def provider_ids(node: ClusterNode) -> Iterator[str]:
-    """The value in ``BY_PROVIDER_ID``."""
-    if node.spec.provider_id:
-        yield node.spec.provider_id
-
-
-INDEXES = {BY_PROVIDER_ID: provider_ids}
-"""What Nodes are found by."""

@@ -34,12 +34,13 @@ from kubewright.clusters.cluster import wiring as cluster
 from kubewright.clusters.cluster.look import Verifier
 from kubewright.clusters.external.fields import Contracts
 from kubewright.clusters.healthcheck import wiring as healthcheck
-from kubewright.clusters.indexes import BY_CLUSTER, CLUSTER_NODE, INDEXES, index_by_cluster
+from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
 from kubewright.clusters.machine import wiring as machine
 from kubewright.clusters.machine.act import WorkloadRemovals
 from kubewright.clusters.machinedeployment import MachineDeployments
 from kubewright.clusters.machineset.member import read
 from kubewright.clusters.machineset.policy import Looker, MachineSets
+from kubewright.clusters.node import CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions import Connect, by_sockets
 from kubewright.kube.informer import Change, Informer
 from kubewright.replicas.deployment.wiring import Deployments

@@ -20,7 +20,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
-from kubewright.clusters.indexes import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
+from kubewright.clusters.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions import (
     Kubeconfig,
     Kubeconfigs,

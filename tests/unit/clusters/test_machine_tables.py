@@ -25,7 +25,6 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.delays import REFUSED
 from kubewright.base.plan import AT_ONCE
 from kubewright.clusters.external.object import External
-from kubewright.clusters.indexes import ClusterNode, ClusterNodeStatus
 from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.seen import (
@@ -43,6 +42,7 @@ from kubewright.clusters.machine.seen import (
     parse_timeout,
 )
 from kubewright.clusters.machine.status import conditions, phase_of, status_of
+from kubewright.clusters.node import ClusterNode, ClusterNodeStatus
 from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.plan import DrainPlan
 

@@ -28,7 +28,8 @@ from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import TEMPLATE, External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
-from kubewright.clusters.indexes import BY_CLUSTER, CLUSTER_NODE, ClusterNode, index_by_cluster
+from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.objects import key_of

@@ -11,7 +11,8 @@ from kubewright.clusters import owned
 from kubewright.clusters.healthcheck.act import Actor
 from kubewright.clusters.healthcheck.decide import Judged, decide, status_of, status_of_invalid
 from kubewright.clusters.healthcheck.look import Looker, selector_of
-from kubewright.clusters.indexes import BY_CLUSTER, CLUSTER_NODE, ClusterNode
+from kubewright.clusters.indexes import BY_CLUSTER
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID

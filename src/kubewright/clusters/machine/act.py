@@ -28,7 +28,6 @@ from kubewright.api.meta import without_finalizer
 from kubewright.base.delays import UNHEARD
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.base.plan import Plan
-from kubewright.clusters.indexes import CLUSTER_NODE
 from kubewright.clusters.machine.look import ClusterBusy, Looker, WorkloadCalls
 from kubewright.clusters.machine.seen import (
     ITSELF,
@@ -44,6 +43,7 @@ from kubewright.clusters.machine.seen import (
     UpdateMachine,
 )
 from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid

@@ -37,7 +37,6 @@ from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
-from kubewright.clusters.indexes import ClusterNode
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
     INFRASTRUCTURE,
@@ -52,6 +51,7 @@ from kubewright.clusters.machine.seen import (
     parse_timeout,
 )
 from kubewright.clusters.machine.wanted import silent
+from kubewright.clusters.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.drain.policy import DrainPolicy, comes_back
 from kubewright.wire import selectors

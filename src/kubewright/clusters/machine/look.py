@@ -44,15 +44,13 @@ from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE,
-    BY_PROVIDER_ID,
-    CLUSTER_NODE,
-    ClusterNode,
     index_active_control_planes,
     index_by_cluster,
 )
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.deletion import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
+from kubewright.clusters.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut

@@ -17,7 +17,7 @@ from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
 from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import External
-from kubewright.clusters.indexes import ClusterNode
+from kubewright.clusters.node import ClusterNode
 from kubewright.clusters.owned import cluster_of, paused_because
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.wire.gvk import Key

@@ -48,8 +48,8 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.object import External
-from kubewright.clusters.indexes import ClusterNode
 from kubewright.clusters.machine.seen import Seen, StoreData
+from kubewright.clusters.node import ClusterNode
 from kubewright.clusters.owned import cluster_reference
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired

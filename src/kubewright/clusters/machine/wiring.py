@@ -21,12 +21,12 @@ from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.base.plan import Plan
 from kubewright.clusters import paces
 from kubewright.clusters.external.object import same_for_machine
-from kubewright.clusters.indexes import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.machine.act import Actor, Outcome, WorkloadRemovals
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.look import BY_DEPLOYMENT, BY_SET, Caches, Looker, WorkloadCalls, revision
 from kubewright.clusters.machine.seen import Seen, Step
 from kubewright.clusters.machine.status import events_of, status_of
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike
