@@ -12,7 +12,7 @@ from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer
+from kubewright.providers.grpc.client import DriverOffer
 from kubewright.providers.grpc.connection import Why
 from kubewright.providers.grpc.messages import (
     Created,
