@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from bench.measured import Stuck
 from kubewright.api.cluster.conditions import READY, TRUE
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.base.clock import Clock
 from kubewright.processes.program import LONGEST_PAUSE

@@ -19,7 +19,7 @@ from tests.conformance.life import whole_life
 
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import FINALIZER
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.base.clock import SystemClock

@@ -29,7 +29,7 @@ from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
 from kubewright.machines.caches import Caches
 from kubewright.machines.excess import decide as excess_decide
-from kubewright.machines.machine import decide, deleting, look, making, reconciler, states
+from kubewright.machines.machine import act, decide, deleting, look, making, states
 from kubewright.machines.machine import seen as machine_seen
 from kubewright.machines.machine.act import Requests
 from kubewright.machines.machine.applied import Specs
@@ -466,23 +466,23 @@ def _secrets_are_optional(patch: Patch) -> None:
 
 def _nothing_asked_nothing_doubted(patch: Patch) -> None:
     """Where the driver cannot be called, no creation counts as unanswered."""
-    true = reconciler.decide
+    true = act.decide
 
     def decide_without(seen: Seen) -> Plan:
         return true(seen if seen.can_call else replace(seen, doubt_until=None))
 
-    patch.setattr(reconciler, "decide", decide_without)
+    patch.setattr(act, "decide", decide_without)
 
 
 def _refused_so_never_made(patch: Patch) -> None:
     """A driver that refuses ends the machine, whatever a creation before may have left."""
-    true = reconciler.decide
+    true = act.decide
 
     def decide_without(seen: Seen) -> Plan:
         refused = seen.vm.error is not None and seen.vm.error.refuses and seen.machine.metadata.deleting
         return true(replace(seen, doubt_until=None) if refused else seen)
 
-    patch.setattr(reconciler, "decide", decide_without)
+    patch.setattr(act, "decide", decide_without)
 
 
 def _hashes_only(patch: Patch) -> None:

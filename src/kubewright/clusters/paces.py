@@ -14,8 +14,7 @@ Called by    the reconcilers of ``cluster`` and ``machine``; the policies of ``m
 
 from typing import Any
 
-from kubewright.api.cluster.conditions import ERROR, READY
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ERROR, READY, ConditionType
 from kubewright.api.cluster.v1beta1 import ClusterStatus, MachineStatus
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.delays import WORDS_SECONDS

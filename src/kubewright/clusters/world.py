@@ -13,8 +13,8 @@ Called by    ``compose.worlds``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kubewright.api.cluster import for_clusterctl, names
-from kubewright.api.cluster.crds import crds
+from kubewright.api.cluster import manifests, names
+from kubewright.api.cluster.manifests import crds
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -91,7 +91,7 @@ SETS = {MACHINE_DEPLOYMENTS, MACHINE_SETS}
 def _definitions() -> Iterator[Mapping[str, Any]]:
     """Those of its kinds, and those that clusterctl looks for."""
     yield from crds()
-    yield from map(crd, for_clusterctl.DEFINITIONS)
+    yield from map(crd, manifests.FOR_CLUSTERCTL)
 
 
 def world(*, strict_running: bool = False, connect: Connect = by_sockets) -> World:

@@ -14,12 +14,14 @@ from functools import cache
 from importlib.resources import files
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
-from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.manifests import crds
 from kubewright.api.controlplane.names import LEASE
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+)
+from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     NESTED_API_SERVER,
     NESTED_CLUSTER,

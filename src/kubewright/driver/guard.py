@@ -133,6 +133,7 @@ class GuardedDriver:
     ) -> None:
         self.driver = driver
         """The driver inside, to be asked what else it can do (``contract``)."""
+        self._several = driver if isinstance(driver, Several) else None
         self._clock = clock
         self._limits = limits
         self._slots = {operation: asyncio.Semaphore(limit.slots) for operation, limit in limits.items()}
@@ -278,9 +279,9 @@ class GuardedDriver:
             self._on_end(CallEnded(operation, code, seconds, provider))
 
     def _provider_of(self, request: MachineRequest | ClassRequest | None) -> str:
-        if request is None or not isinstance(self.driver, Several):
+        if request is None or self._several is None:
             return ""
-        return self.driver.provider_of(request.machine_class)
+        return self._several.provider_of(request.machine_class)
 
     async def _in_slot(
         self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]

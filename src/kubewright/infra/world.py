@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
-from kubewright.api.infra.crds import crds
+from kubewright.api.infra.manifests import crds
 from kubewright.api.infra.names import LEASE
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,

@@ -32,8 +32,7 @@ from msgspec import structs
 
 from kubewright.api.conditions import condition_of, find_true_condition
 from kubewright.api.faults import summary
-from kubewright.api.machine import excess, names, updates
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import (
     ConditionReason,
     ConditionType,
@@ -54,7 +53,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSpec,
     MachineTemplateSpec,
 )
-from kubewright.api.machine.validate import validate_deployment
+from kubewright.api.machine.validate import validate_deployment, with_defaults
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.base.plan import AT_ONCE, Plan
@@ -82,7 +81,7 @@ METADATA_KEYS = MetadataKeys(
     history=names.REVISION_HISTORY_ANNOTATION,
     desired=names.DESIRED_REPLICAS_ANNOTATION,
     ceiling=names.MAX_REPLICAS_ANNOTATION,
-    no_creation_label=(names.SCALE_UP_DISABLED_LABEL, updates.SCALE_UP_DISABLED_BY_US),
+    no_creation_label=(names.SCALE_UP_DISABLED_LABEL, names.SCALE_UP_DISABLED_BY_US),
     own=frozenset(
         (
             names.LAST_APPLIED_CONFIG_ANNOTATION,

@@ -15,7 +15,7 @@ from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_CLASS,
@@ -29,7 +29,7 @@ from kubewright.driver.routing import RoutedDriver
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
-from kubewright.machines.machine import reconciler as machine
+from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read

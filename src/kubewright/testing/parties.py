@@ -2,7 +2,7 @@
 
 Theory.      Both halves of the controllers run in one process under one account, or each half by itself,
              beside machine-controller-manager, with its part of the roles (``deploy/beside-mcm``).
-Invariants.  Pure. What a party may do is what ``api.machine.rbac`` says, and nothing else.
+Invariants.  Pure. What a party may do is what ``api.machine.manifests`` says, and nothing else.
 Called by    ``testing.sites``, tests/conformance/test_access.py.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api import rbac as account
-from kubewright.api.machine import rbac
+from kubewright.api.machine import manifests
 from kubewright.wire.http import User
 
 
@@ -45,7 +45,7 @@ class Party:
 
     def manifests(self, files: Iterable[str]) -> list[dict[str, Any]]:
         """The objects of some files of ``deploy/rbac``, with the rules of this party, for its account."""
-        given = rbac.manifests(rbac.HALVES.get(self.half, rbac.BOTH))
+        given = manifests.manifests(manifests.HALVES.get(self.half, manifests.BOTH))
         return [self._own(each) for name in files for each in given[name]]
 
     def _own(self, body: dict[str, Any]) -> dict[str, Any]:

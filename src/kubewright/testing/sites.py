@@ -22,8 +22,8 @@ from typing import Any
 from kubewright.api import rbac as account
 from kubewright.api.core import CRD, NAMESPACE
 from kubewright.api.kinds import dynamic
-from kubewright.api.machine import rbac
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine import manifests
+from kubewright.api.machine.manifests import crds
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
@@ -185,7 +185,7 @@ async def embedded_halves() -> AsyncIterator[list[Site]]:
     """One embedded server, and a site for each half of the controllers."""
     async with stage(OPTIONS, two=False) as scene:
         found = []
-        for party in map(Party, rbac.HALVES):
+        for party in map(Party, manifests.HALVES):
             only = await _embedded(scene.control.handle, scene.world.client, CONTROL, TARGET, party=party)
             found.append(Site(only, only, scene.world))
         yield found
@@ -217,7 +217,7 @@ async def real_halves(real_kubernetes: RealKubernetes) -> AsyncIterator[list[Sit
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         found: list[Site] = []
-        for party in map(Party, rbac.HALVES):
+        for party in map(Party, manifests.HALVES):
             only = await real_cluster(real_kubernetes, clock, stack, CONTROL, TARGET, party=party)
             world = found[0].world if found else await _world(only, only, clock)
             found.append(Site(only, only, world))

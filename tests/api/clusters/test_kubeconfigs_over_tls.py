@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.cluster.crds import crds
+from kubewright.api.cluster.manifests import crds
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import structlog
 
-from kubewright.api.cluster.crds import crds
+from kubewright.api.cluster.manifests import crds
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     Cluster,

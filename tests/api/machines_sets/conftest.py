@@ -17,7 +17,7 @@ import pytest
 from kubewright.api.core import CRD, EVENT
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import FINALIZER, Phase
-from kubewright.api.controlplane.reasons import COMPONENT_REPORTER
+from kubewright.api.controlplane.names import COMPONENT_REPORTER, FINALIZER, Phase
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NestedAPIServerSpec
 from kubewright.api.diff import merge_patch
 from kubewright.base import delays

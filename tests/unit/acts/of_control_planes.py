@@ -9,8 +9,7 @@ from msgspec import structs, to_builtins
 
 from kubewright.api.cluster.conditions import false_condition
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
-from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION, Component
-from kubewright.api.controlplane.reasons import PLANE_REPORTER
+from kubewright.api.controlplane.names import FINALIZER, PLANE_REPORTER, PUBLISHED_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import OwnerReference

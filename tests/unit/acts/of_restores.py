@@ -12,12 +12,8 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION
-from kubewright.api.controlplane.v1alpha4 import (
-    NESTED_CONTROL_PLANE,
-    BucketLocation,
-    NestedEtcdStatus,
-    SnapshotLocation,
-)
+from kubewright.api.controlplane.snapshots import BucketLocation, SnapshotLocation
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedEtcdStatus
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.family import Family

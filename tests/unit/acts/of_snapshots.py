@@ -10,18 +10,20 @@ from typing import Any
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import (
-    Address,
+from kubewright.api.controlplane.snapshots import (
     BucketLocation,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSpec,
+    SnapshotLocation,
+)
+from kubewright.api.controlplane.v1alpha4 import (
+    Address,
     EtcdStatus,
     NestedControlPlane,
     NestedControlPlaneSpec,
     NestedControlPlaneStatus,
     NestedEtcd,
     NestedEtcdStatus,
-    SnapshotLocation,
 )
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from kubewright.api.cluster.reasons import Reason
+from kubewright.api.cluster.conditions import Reason
 from kubewright.api.cluster.v1beta1 import (
     MACHINE_DRAIN_RULE,
     Bootstrap,

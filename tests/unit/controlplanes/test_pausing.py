@@ -13,10 +13,12 @@ from kubewright.api.cluster.names import (
     PAUSED_ANNOTATION,
 )
 from kubewright.api.cluster.v1beta1 import CLUSTER, Condition
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+)
+from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     NESTED_CLUSTER,
     NestedAPIServerStatus,

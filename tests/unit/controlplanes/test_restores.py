@@ -6,9 +6,8 @@ import pytest
 from msgspec import structs, to_builtins
 
 from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION, RESTORING_ANNOTATION, Component
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
 from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_SNAPSHOT,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROLLER_MANAGER,

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_SNAPSHOT_SCHEDULE
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT_SCHEDULE
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.snapshots.schedules.decide import Seen
 from kubewright.controlplanes.snapshots.schedules.reconciler import Schedules

@@ -9,13 +9,13 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeSpec, Taint
-from kubewright.api.machine import names, updates
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import (
+from kubewright.api.machine import names
+from kubewright.api.machine.names import (
     CANDIDATE_LABEL,
     SELECTED_LABEL,
     UPDATE_AIM_ANNOTATION,
     UPDATE_RESULT_LABEL,
+    Phase,
 )
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
@@ -187,7 +187,7 @@ def test_how_far_it_is_is_said() -> None:
 
 
 def node(*labels: str, cordoned: bool = False, **annotations: str) -> Node:
-    held = {"aim": UPDATE_AIM_ANNOTATION, "why": updates.UPDATE_FAILED_REASON_ANNOTATION}
+    held = {"aim": UPDATE_AIM_ANNOTATION, "why": names.UPDATE_FAILED_REASON_ANNOTATION}
     meta = ObjectMeta(
         name="a",
         labels=dict.fromkeys(labels, "x"),
@@ -211,7 +211,7 @@ ALL = (CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL)
         pytest.param(
             node(*ALL, cordoned=True, aim="41", why="no"), RELEASED,
             {"metadata": {"labels": dict.fromkeys(ALL), "annotations": {
-                updates.UPDATE_FAILED_REASON_ANNOTATION: None, UPDATE_AIM_ANNOTATION: None}},
+                names.UPDATE_FAILED_REASON_ANNOTATION: None, UPDATE_AIM_ANNOTATION: None}},
              "spec": {"unschedulable": False}},
             id="one that is released takes pods again",
         ),

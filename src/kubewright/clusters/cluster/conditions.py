@@ -17,12 +17,13 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
+    ConditionType,
+    Reason,
     false_condition,
     summary,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.limits import MESSAGE_CHARS

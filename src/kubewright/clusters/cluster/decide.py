@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import Reason
+from kubewright.api.cluster.conditions import Reason
 from kubewright.base.plan import Awaited, Plan
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,

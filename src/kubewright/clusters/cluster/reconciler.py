@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason, Reason
+from kubewright.api.cluster.conditions import CLUSTER_COMPONENT, EventReason, Reason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from kubewright.api.cluster.reasons import ClusterPhase, EventReason
+from kubewright.api.cluster.conditions import ClusterPhase, EventReason
 from kubewright.api.cluster.v1beta1 import ClusterStatus, FailureDomain
 from kubewright.base.plan import Event
 from kubewright.clusters.cluster.conditions import conditions

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, mirror, true_condition
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    ConditionType,
+    Reason,
+    false_condition,
+    mirror,
+    true_condition,
+)
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.meta import OwnerReference
 from kubewright.base.plan import Awaited

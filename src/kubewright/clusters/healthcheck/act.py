@@ -12,7 +12,7 @@ from typing import assert_never
 from msgspec import to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import EventReason
+from kubewright.api.cluster.conditions import EventReason
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, MACHINE_HEALTH_CHECK, Machine
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError

@@ -20,14 +20,15 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    ConditionType,
+    FailureReason,
+    Reason,
     false_condition,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.defaults import MAX_UNHEALTHY
-from kubewright.api.cluster.reasons import ConditionType, FailureReason, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthCheckSpec
-from kubewright.api.cluster.validate import read_unhealthy_range
+from kubewright.api.cluster.validate import MAX_UNHEALTHY, read_unhealthy_range
 from kubewright.api.conditions import condition_of, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, Plan, in_seconds, soonest

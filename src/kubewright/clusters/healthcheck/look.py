@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from msgspec import to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_health_check
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -24,6 +23,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineHealthCheck,
     ObjectReference,
 )
+from kubewright.api.cluster.validate import default_health_check
 from kubewright.api.conditions import find_true_condition
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness

@@ -10,8 +10,7 @@ Called by    ``runtime.controller``; put together by ``clusters.world``.
 from collections.abc import Iterable
 from typing import Any
 
-from kubewright.api.cluster.conditions import INFO
-from kubewright.api.cluster.reasons import MACHINE_HEALTH_CHECK_COMPONENT, EventReason
+from kubewright.api.cluster.conditions import INFO, MACHINE_HEALTH_CHECK_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE_HEALTH_CHECK, Cluster, Machine
 from kubewright.api.cluster.validate import validate_health_check
 from kubewright.api.faults import summary

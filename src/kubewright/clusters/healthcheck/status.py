@@ -10,8 +10,15 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import ERROR, false_condition, true_condition, with_conditions
-from kubewright.api.cluster.reasons import ConditionType, FailureReason, Reason
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    ConditionType,
+    FailureReason,
+    Reason,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
 from kubewright.api.cluster.v1beta1 import Condition, MachineHealthCheckStatus
 from kubewright.api.conditions import without_condition
 from kubewright.base.limits import MESSAGE_CHARS

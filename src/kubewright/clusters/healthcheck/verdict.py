@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.conditions import is_condition_true
 from kubewright.base.durations import format_duration, parse_duration
 from kubewright.clusters.healthcheck.seen import Seen, Target

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_set
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -18,6 +17,7 @@ from kubewright.api.cluster.v1beta1 import (
     Machine,
     MachineSet,
 )
+from kubewright.api.cluster.validate import default_set
 from kubewright.api.meta import Object
 from kubewright.clusters.indexes import (
     BY_CLUSTER,

@@ -21,13 +21,14 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
+    ConditionType,
+    Reason,
     false_condition,
     summary,
     true_condition,
     unknown_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.external.mirroring import ObjectCondition, mirrored, mirrored_in_deletion

@@ -12,7 +12,7 @@ Called by    ``reconciler``. Continues in ``deletion``.
 
 from collections.abc import Iterator
 
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.conditions import since_not_true
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Awaited, Plan, in_order

@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import Reason
-from kubewright.api.cluster.v1beta1.drain_rules import SKIP, WAIT_COMPLETED
+from kubewright.api.cluster.conditions import Reason
+from kubewright.api.cluster.v1beta1 import SKIP, WAIT_COMPLETED
 from kubewright.api.core import Pod
 from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration

@@ -15,8 +15,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from kubewright.api.cluster.v1beta1 import Cluster, Machine, MachineDrainRule
-from kubewright.api.cluster.v1beta1.drain_rules import DRAIN
+from kubewright.api.cluster.v1beta1 import DRAIN, Cluster, Machine, MachineDrainRule
 from kubewright.api.core import Pod
 from kubewright.api.meta import LabelSelector
 from kubewright.base.errors import KubewrightError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE

@@ -16,8 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import WARNING, false_condition, true_condition, unknown_condition
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import (
+    WARNING,
+    ConditionType,
+    Reason,
+    false_condition,
+    true_condition,
+    unknown_condition,
+)
 from kubewright.api.cluster.v1beta1 import Condition, Machine
 from kubewright.api.core import Taint
 from kubewright.clusters.external import fields

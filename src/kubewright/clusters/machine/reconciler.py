@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from kubewright.api.cluster.conditions import MACHINE_COMPONENT, EventReason
 from kubewright.api.cluster.names import MACHINE_FINALIZER
-from kubewright.api.cluster.reasons import MACHINE_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.base.plan import Plan
 from kubewright.clusters import paces

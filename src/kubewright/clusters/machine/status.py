@@ -15,7 +15,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType, EventReason, FailureReason, MachinePhase, Reason
+from kubewright.api.cluster.conditions import ConditionType, EventReason, FailureReason, MachinePhase, Reason
 from kubewright.api.cluster.v1beta1 import Machine, MachineStatus, ObjectReference
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE_READY, NodeAddress

@@ -12,9 +12,8 @@ Called by    ``clusters.replicas``.
 from msgspec import structs
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import MAX_SURGE, MAX_UNAVAILABLE, default_deployment
+from kubewright.api.cluster.conditions import MACHINE_DEPLOYMENT_COMPONENT, EventReason
 from kubewright.api.cluster.names import StrategyType
-from kubewright.api.cluster.reasons import MACHINE_DEPLOYMENT_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -23,7 +22,12 @@ from kubewright.api.cluster.v1beta1 import (
     MachineDeployment,
     MachineSet,
 )
-from kubewright.api.cluster.validate import validate_deployment
+from kubewright.api.cluster.validate import (
+    MAX_SURGE,
+    MAX_UNAVAILABLE,
+    default_deployment,
+    validate_deployment,
+)
 from kubewright.api.faults import summary
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE, Plan

@@ -16,13 +16,15 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    ConditionType,
+    DeploymentPhase,
+    Reason,
     false_condition,
     mirror,
     summary,
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, DeploymentPhase, Reason
 from kubewright.api.cluster.v1beta1 import (
     Condition,
     MachineDeployment,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import Reason
+from kubewright.api.cluster.conditions import Reason
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
 from kubewright.base import delays
 from kubewright.base.plan import Awaited

@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_machine
 from kubewright.api.cluster.v1beta1 import (
     API_VERSION,
     MACHINE,
@@ -26,6 +25,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineSet,
     ObjectReference,
 )
+from kubewright.api.cluster.validate import default_machine
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.external.cloning import clone_kind, cloned, plural_of

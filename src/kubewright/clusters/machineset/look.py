@@ -9,8 +9,8 @@ Called by    ``policy``; made by ``clusters.replicas``.
 from dataclasses import dataclass
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_deployment
 from kubewright.api.cluster.v1beta1 import Cluster, MachineDeployment, MachineSet
+from kubewright.api.cluster.validate import default_deployment
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import DeletePolicy
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineSet, MachineSpec
 from kubewright.api.conditions import condition_of
 from kubewright.api.meta import integer

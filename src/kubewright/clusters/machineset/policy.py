@@ -12,8 +12,7 @@ Called by    ``clusters.replicas``.
 from msgspec import structs
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_set
-from kubewright.api.cluster.reasons import MACHINE_SET_COMPONENT
+from kubewright.api.cluster.conditions import MACHINE_SET_COMPONENT
 from kubewright.api.cluster.v1beta1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -21,7 +20,7 @@ from kubewright.api.cluster.v1beta1 import (
     Machine,
     MachineSet,
 )
-from kubewright.api.cluster.validate import validate_set
+from kubewright.api.cluster.validate import default_set, validate_set
 from kubewright.api.faults import summary
 from kubewright.api.meta import LabelSelector
 from kubewright.base.plan import Plan, in_seconds

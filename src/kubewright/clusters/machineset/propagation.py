@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import NODE_DELETION_TIMEOUT
 from kubewright.api.cluster.v1beta1 import Machine, MachineSet
+from kubewright.api.cluster.validate import NODE_DELETION_TIMEOUT
 from kubewright.clusters.machineset.member import MachineMember, Timeouts, timeouts
 from kubewright.replicas.set.seen import Seen
 

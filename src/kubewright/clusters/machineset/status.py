@@ -16,6 +16,8 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster.conditions import (
     ERROR,
     WARNING,
+    ConditionType,
+    Reason,
     Source,
     aggregate,
     false_condition,
@@ -23,7 +25,6 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, MachineSetStatus
 from kubewright.api.conditions import condition_of
 from kubewright.base.limits import MESSAGE_CHARS

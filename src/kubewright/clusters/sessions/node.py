@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1 import NodeSystemInfo
-from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec
+from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec, NodeSystemInfo
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, Value
 

@@ -18,8 +18,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, kubeconfig_secret
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import SECRET

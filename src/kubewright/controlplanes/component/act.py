@@ -14,8 +14,7 @@ from typing import assert_never
 import structlog
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import FINALIZER, Phase
-from kubewright.api.controlplane.reasons import COMPONENT_REPORTER, EventReason
+from kubewright.api.controlplane.names import COMPONENT_REPORTER, FINALIZER, EventReason, Phase
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError

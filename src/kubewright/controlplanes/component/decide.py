@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
-from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION, Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, Awaited, in_order
 from kubewright.controlplanes import members

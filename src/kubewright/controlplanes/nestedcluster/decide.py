@@ -21,7 +21,7 @@ from kubewright.api.cluster.conditions import (
 )
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
 from kubewright.base.plan import Awaited

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
-from kubewright.api.controlplane.reasons import CLUSTER_REPORTER
+from kubewright.api.controlplane.names import CLUSTER_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE, NestedCluster
 from kubewright.api.diff import merge_patch
 from kubewright.controlplanes.family import pause_of

@@ -13,8 +13,13 @@ import structlog
 from msgspec import to_builtins
 
 from kubewright.api.cluster.conditions import READY
-from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION
-from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition, Reason
+from kubewright.api.controlplane.names import (
+    FINALIZER,
+    PLANE_REPORTER,
+    PUBLISHED_ANNOTATION,
+    PlaneCondition,
+    Reason,
+)
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import Event

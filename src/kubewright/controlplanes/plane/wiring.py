@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import PLANE_REPORTER
+from kubewright.api.controlplane.names import PLANE_REPORTER, Component
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.controlplane.validate import validate_control_plane
 from kubewright.api.core import SECRET

@@ -22,7 +22,7 @@ from typing import Any
 
 import aiohttp
 
-from kubewright.api.controlplane.v1alpha4 import BucketLocation
+from kubewright.api.controlplane.snapshots import BucketLocation
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
 

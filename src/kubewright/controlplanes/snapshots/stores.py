@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
+from kubewright.api.controlplane.snapshots import SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 import structlog
 from msgspec import to_builtins
 
-from kubewright.api.controlplane.reasons import PLANE_REPORTER
+from kubewright.api.controlplane.names import PLANE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
     NESTED_CONTROL_PLANE,

@@ -11,8 +11,8 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import excess
-from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineDeployment, MachineSet
+from kubewright.api.machine.validate import with_defaults
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError

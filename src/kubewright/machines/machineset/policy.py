@@ -14,8 +14,7 @@ from msgspec import structs
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.machine import excess, names, updates
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
@@ -26,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
     MachineSetStatus,
 )
-from kubewright.api.machine.validate import validate_deployment, validate_set
+from kubewright.api.machine.validate import validate_deployment, validate_set, with_defaults
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import Awaited
@@ -107,7 +106,7 @@ def moved_patch(machine: Machine, source: MachineSet, target: MachineSet) -> dic
     meta, old, new = machine.metadata, source.spec.template.metadata, target.spec.template.metadata
     owners = tuple(owner for owner in meta.owner_references if owner.uid != source.metadata.uid)
     labels = {**_without(meta.labels, old.labels), **new.labels}
-    labels[updates.UPDATE_RESULT_LABEL] = updates.UpdateResult.SUCCESSFUL
+    labels[names.UPDATE_RESULT_LABEL] = names.UpdateResult.SUCCESSFUL
     noted = {**_without(meta.annotations, old.annotations), **new.annotations}
     other = target.spec.template.spec.machine_class.name != machine.spec.machine_class.name
     if other and names.APPLIED_CLASS_ANNOTATION in noted:

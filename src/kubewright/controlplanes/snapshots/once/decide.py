@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from kubewright.api.cluster.conditions import ERROR, INFO, READY, false_condition, true_condition
-from kubewright.api.cluster.v1beta1.shared import Condition
-from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.controlplane.names import FINALIZER, Reason
 from kubewright.api.meta import KubeObject
 from kubewright.base import plan
 from kubewright.base.limits import MESSAGE_CHARS

@@ -18,9 +18,8 @@ from enum import StrEnum
 from msgspec import structs
 
 from kubewright.api.cluster.conditions import with_conditions
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
-from kubewright.api.controlplane.reasons import Reason
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component, Reason
+from kubewright.api.controlplane.snapshots import (
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
     ControlPlaneSnapshot,

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from kubewright.api.cluster.v1beta1 import Cluster
-from kubewright.api.controlplane.names import RESTORING_ANNOTATION
-from kubewright.api.controlplane.reasons import RESTORE_REPORTER
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.names import RESTORE_REPORTER, RESTORING_ANNOTATION
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
-    NestedControlPlane,
 )
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.controlplane.validate import validate_restore
 from kubewright.api.faults import summary
 from kubewright.base.plan import Event

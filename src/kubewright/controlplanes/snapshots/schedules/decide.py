@@ -17,15 +17,14 @@ from msgspec import structs
 
 from kubewright.api.cluster.conditions import ERROR, READY, false_condition, true_condition, with_conditions
 from kubewright.api.controlplane import schedules
-from kubewright.api.controlplane.names import SCHEDULE_LABEL
-from kubewright.api.controlplane.reasons import Reason
-from kubewright.api.controlplane.v1alpha4 import (
-    DELETE,
+from kubewright.api.controlplane.names import SCHEDULE_LABEL, Reason
+from kubewright.api.controlplane.snapshots import (
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
     ControlPlaneSnapshotScheduleStatus,
     ControlPlaneSnapshotSpec,
 )
+from kubewright.api.controlplane.v1alpha4 import DELETE
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import plan
 from kubewright.base.delays import JUST_PAST

@@ -9,17 +9,16 @@ from contextlib import suppress
 import structlog
 
 from kubewright.api.cluster.v1beta1 import Cluster
-from kubewright.api.controlplane.names import SCHEDULE_LABEL
-from kubewright.api.controlplane.reasons import SCHEDULE_REPORTER
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.names import SCHEDULE_LABEL, SCHEDULE_REPORTER
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     ControlPlaneRestore,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
-    NestedControlPlane,
 )
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.controlplane.validate import validate_schedule
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
+from kubewright.api.controlplane.snapshots import ControlPlaneSnapshot
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import identity_of

@@ -12,8 +12,9 @@ from datetime import timedelta
 from msgspec import structs
 
 from kubewright.api.cluster.conditions import with_conditions
-from kubewright.api.controlplane.reasons import Reason
-from kubewright.api.controlplane.v1alpha4 import DELETE, ControlPlaneSnapshot, ControlPlaneSnapshotStatus
+from kubewright.api.controlplane.names import Reason
+from kubewright.api.controlplane.snapshots import ControlPlaneSnapshot, ControlPlaneSnapshotStatus
+from kubewright.api.controlplane.v1alpha4 import DELETE
 from kubewright.base import delays
 from kubewright.base.plan import Awaited
 from kubewright.controlplanes.family import with_pause, without_pause

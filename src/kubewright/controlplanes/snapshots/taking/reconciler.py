@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from kubewright.api.cluster.v1beta1 import Cluster
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import SNAPSHOT_REPORTER
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.names import SNAPSHOT_REPORTER, Component
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotStatus,
-    NestedControlPlane,
 )
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.controlplane.validate import validate_snapshot
 from kubewright.api.faults import summary
 from kubewright.base.plan import Event

@@ -1,11 +1,6 @@
-"""ControlPlaneSnapshot, ControlPlaneSnapshotSchedule and ControlPlaneRestore.
+"""Copies of the data of control planes: ControlPlaneSnapshot, its schedule, and ControlPlaneRestore.
 
-Theory.      A snapshot is taken once: its object stands for one file, and contains its name and its hash. A
-             restore is done once too: it replaces the data of a control plane by that of a snapshot. A
-             schedule creates snapshots, and deletes those beyond a number.
-Invariants.  No object contains data of the control plane or credentials. What is finished is never done
-             again, even if its spec changes.
-Source       nested.md C5, R-08; decision 0036. The kinds are ours: upstream has none.
+Continues    in ``v1alpha4`` (what they are copies of), ``validate`` and ``crds``.
 """
 
 from datetime import datetime
@@ -13,11 +8,16 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.controlplane.v1alpha4.shared import Reported, resource
+from kubewright.api.controlplane.v1alpha4 import Reported, resource
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Int32, Int64, KubeObject, Value, doc
+from kubewright.api.meta import (
+    Int32,
+    Int64,
+    KubeObject,
+    Value,
+    doc,
+)
 
-DELETE, RETAIN = "Delete", "Retain"
 _PLANE = "The NestedControlPlane, in the same namespace."
 
 

@@ -1,25 +1,91 @@
-"""What our controllers may do on the clusters they work on: the least that they need; and what users may.
+"""What an administrator installs for ``machine.sapcloud.io/v1alpha1``: CRDs and roles.
 
-Theory.      Tables of rules for the control cluster (the machine objects) and for the target cluster (the
-             nodes); on one cluster both are bound to the same account. What both halves of the controllers
-             need stands apart from what one of them needs, so that a half that works beside
-             machine-controller-manager gets its own part. Secrets of the target cluster are
-             touched in ``kube-system`` alone, where bootstrap tokens live.
-Invariants.  A verb stands here when a life of machines needs it, and only then: a test runs that life
-             under these very roles, for both halves in one and for each half alone, and fails for what
-             is refused and for what was never asked.
-Source       mcm.md §10.6, less what only upstream needs.
-Called by    ``make gen``, which writes ``deploy/rbac``, ``deploy/beside-mcm`` and the chart;
-             ``compose.embedded`` (the roles of users).
+Theory.      Names, columns, subresources, field names, types and required fields equal upstream's, so either
+             set of CRDs serves either manager; the sentences are ours. The roles are one table of rules, of
+             each half and of users; the gate of a change compares it with the requests that are sent.
+Called by    ``kubewright crds``, ``make gen`` (``deploy/crds``, ``deploy/rbac``, ``deploy/beside-mcm``), the
+             world of machines, and ``compose.embedded`` (the roles of users).
 """
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.api.machine.crds import HEADER, as_yaml
-from kubewright.api.machine.v1alpha1 import GROUP
+from kubewright.api.crd import Column, Definition, crd
+from kubewright.api.machine.v1alpha1 import GROUP, MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.rbac import READ, WRITE, Rule, granted, of_users
+
+AGE = Column(
+    "Age",
+    ".metadata.creationTimestamp",
+    type="date",
+    description="How long ago the object was created.",
+)
+HEADER = "# Written by `make gen`; do not edit.\n"
+REPLICAS = (".spec.replicas", ".status.replicas")
+
+DEFINITIONS = (
+    Definition(MACHINE_CLASS),
+    Definition(
+        MACHINE,
+        columns=(
+            Column("Status", ".status.currentStatus.phase", description="The phase of the machine."),
+            AGE,
+            Column("Node", ".metadata.labels.node", description="The node that the machine became."),
+            Column("ProviderID", ".spec.providerID", description="The cloud's id of the VM.", priority=1),
+        ),
+    ),
+    Definition(
+        MACHINE_SET,
+        columns=(
+            Column("Desired", ".spec.replicas", "integer", "How many machines there should be."),
+            Column("Current", ".status.replicas", "integer", "How many machines there are."),
+            Column("Ready", ".status.readyReplicas", "integer", "How many machines are Running."),
+            AGE,
+        ),
+        scale=REPLICAS,
+    ),
+    Definition(
+        MACHINE_DEPLOYMENT,
+        columns=(
+            Column("Ready", ".status.readyReplicas", "integer", "How many machines are Running."),
+            Column("Desired", ".spec.replicas", "integer", "How many machines there should be."),
+            Column("Up-to-date", ".status.updatedReplicas", "integer", "How many have the current template."),
+            Column("Available", ".status.availableReplicas", "integer", "How many machines are available."),
+            AGE,
+            Column("Excess", ".spec.excessReplicas", "integer", "How many more are kept free.", priority=1),
+        ),
+        scale=REPLICAS,
+    ),
+)
+
+
+def crds() -> tuple[dict[str, Any], ...]:
+    """All four, in the order in which to install them."""
+    return tuple(crd(definition) for definition in DEFINITIONS)
+
+
+def manifest() -> str:
+    """All four as one text for ``kubectl apply -f``."""
+    return as_yaml(crds())
+
+
+def files() -> dict[str, str]:
+    """The CRDs as files of ``deploy/crds``: name to text."""
+    return {f"{item['metadata']['name']}.yaml": HEADER + as_yaml([item]) for item in crds()}
+
+
+def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Documents for ``kubectl apply -f``; the same text for the same documents."""
+    from kubewright.wire.goyaml import dumped_all
+
+    return dumped_all(documents, width=110)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(manifest())
+
 
 RESOURCES = ("machineclasses", "machines", "machinesets", "machinedeployments")
 
@@ -114,7 +180,7 @@ CONTROL_ROLE, TARGET_ROLE = "kubewright-control", "kubewright-target"
 TOKENS_ROLE = "kubewright-bootstrap-tokens"
 
 
-def files() -> dict[str, str]:
+def role_files() -> dict[str, str]:
     """The manifests as files of ``deploy/rbac``: name to text."""
     return {name: HEADER + as_yaml(objects) for name, objects in manifests().items()}
 

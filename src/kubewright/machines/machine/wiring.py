@@ -1,138 +1,38 @@
-"""One machine, one pass: look, decide, act. And who wakes a machine.
+"""Who wakes a machine; and how long machines took to be made, to join, to drain and to go, for Prometheus.
 
-Called by    ``runtime.controller``; put together by ``machines.world``.
+Theory.      The controller listens to everything that a decision looks at, but for what its own pass has
+             written. A pass that sees a machine reach one of these points knows when it began (``seen``), so
+             ``lasted`` is a pure function of what was seen and planned. The last duration of each label set
+             is kept, as MCM keeps it: a gauge for each deployment, kind of VM and zone, never one for each
+             machine.
+Invariants.  No duration is kept of a machine. What another process decided is not counted here.
+Called by    ``machines.world``.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
-
-import structlog
 
 from kubewright.api.core import Node
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.storage import VolumeAttachment
-from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.informer import Change
 from kubewright.machines.caches import Caches, Shared, class_key
-from kubewright.machines.machine.act import Actor, Requests, WriteFailed
-from kubewright.machines.machine.decide import decide, event_of
-from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.memory import Moments
+from kubewright.machines.machine.act import Machines
+from kubewright.machines.machine.memory import Memory, Moments
 from kubewright.machines.machine.seen import Call, Plan, Record, Seen
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike, status_alone
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.passes import failed, planned
-from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 BUSY = 20
 """With more machines than this in the queue or in work, Pending and Terminating are reported later
 (``REPORT_AT_LATEST``): most have passed by then."""
-
-log = structlog.get_logger(__name__)
-
-
-class Machines:
-    """The reconciler of Machines. ``busy`` says that more than ``BUSY`` machines are in the queue or in work;
-    ``wake`` enqueues a machine, for a reason."""
-
-    def __init__(
-        self,
-        shared: Shared,
-        calls: VmCalls,
-        moments: Moments,
-        busy: Callable[[], bool],
-        wake: Callable[[Key, str], None],
-    ) -> None:
-        self._machines = shared.caches.machines
-        self._looker = Looker(shared, calls, moments)
-        requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
-        self._actor = Actor(shared, requests, calls, wake, self._looker.note_success)
-        self._calls = calls
-        self._recorder = shared.recorder
-        self._busy = busy
-        self._durations = Durations(shared.caches, shared.metrics)
-        self._uids: dict[Key, str] = {}
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: an API server said no, or could not be asked.
-        """
-        machine = self._machines.get(key)
-        uid = machine.metadata.uid if machine else ""
-        self._remember(key, uid)
-        if machine is None:
-            return Result.done()
-        seen = await self._looker.look(machine, busy=self._busy())
-        try:
-            return await self._act(machine, seen)
-        except WriteFailed as write:
-            if not self._counts_as_refused(machine, write):
-                raise write.error from None
-            told = self._looker.remember_refusal(machine, write.step, write.error)
-            return self._tell(machine, event_of(told), told.problem, Result.later(0))
-        finally:
-            self._looker.uncount(uid)
-
-    async def _act(self, machine: Machine, seen: Seen) -> Result:
-        seen = replace(seen, counts=self._looker.counts(machine))  # other workers may have decided meanwhile
-        plan = decide(seen)
-        if _fails(plan):
-            self._looker.count_as_replaced(machine)  # before other workers decide about their machines
-            try:
-                seen = await self._looker.with_live_node(seen)
-            except ApiError as error:
-                if not is_refusal(error):
-                    raise
-                problem = f"The API server refused to show the node: {error.message}"
-                return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(delays.REFUSED))
-            if _fails(decide(seen)):
-                seen = await self._looker.with_console(seen)
-            plan = decide(seen)
-        planned(plan)
-        result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
-        self._durations.note(seen, plan)
-        return result
-
-    def _counts_as_refused(self, machine: Machine, write: WriteFailed) -> bool:
-        """Whether later decisions do without the answer: it was no, or none has come for long."""
-        if is_refusal(write.error) or write.step is None:
-            return True
-        return self._looker.note_failure(machine, type(write.step))
-
-    def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
-        """Say what an API server refused, or did not answer: here, and in the record of this pass."""
-        log.warning("refused", machine=str(_key(machine)), reason=reason, problem=problem)
-        self._recorder.event(machine, reason, problem, warning=True)
-        failed(problem)
-        return result
-
-    def _remember(self, key: Key, uid: str) -> None:
-        """Forget what was known of the machine that had this name before."""
-        before = self._uids.pop(key, "")
-        if before and before != uid:
-            self._looker.forget(before)
-            self._calls.forget(before)
-        if uid:
-            self._uids[key] = uid
-
-
-def _key(machine: Machine) -> Key:
-    return Key(machine.metadata.namespace, machine.metadata.name)
-
-
-def _fails(plan: Plan) -> bool:
-    return plan.report is not None and plan.report.phase is Phase.FAILED
 
 
 def wire(shared: Shared) -> tuple[Controller, VmCalls]:
@@ -146,14 +46,17 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
         lambda: [((), float(bool(caches.unreachable(clock.monotonic(), unreachable_after))))],
     )
     steady = shared.control.steady()
-    moments = Moments(steady)
-    moments.follow(caches.machines)
+    memory = Memory(Moments(steady), settings.unreachable_after)
+    memory.moments.follow(caches.machines)
+    durations = Durations(caches, shared.metrics)
 
     def wake(key: Key, why: str) -> None:  # called once there is a controller: nothing runs before
         controller.enqueue(key, why)
 
     calls = VmCalls(shared.driver, steady, lambda key: wake(key, "the cloud answered"))
-    machines = Machines(shared, calls, moments, lambda: controller.load > BUSY, wake)
+    machines = Machines(
+        shared, calls, memory, busy=lambda: controller.load > BUSY, wake=wake, performed=durations.note
+    )
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
     controller.watches(caches.machines, machine_if_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))

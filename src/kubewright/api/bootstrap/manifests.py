@@ -1,19 +1,54 @@
-"""What the bootstrap provider may do on the management cluster; and what users may.
+"""What an administrator installs for the bootstrap provider: its CRDs, and what it and users may do.
 
-Theory.      It reads clusters and machines, writes its own kind, and makes Secrets; the core has its rules in
-             a table of its own, since the two may run apart. Workload clusters are reached by their
+Theory.      Names, columns, subresources, labels, field names, types and required fields equal those of
+             Cluster API v1.7.1, so either set of CRDs serves either provider; the sentences are ours. The
+             provider reads clusters and machines, writes its own kind, and makes Secrets; the core has its
+             rules in a table of its own, since the two may run apart. Workload clusters are reached by their
              kubeconfigs, and need no rule here.
-Source       capi.md §9; S1-31. Less than upstream: no owner of a machine but a Machine is read.
-Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
-             (the roles of users).
+Called by    ``kubewright crds``, ``make gen`` (``deploy/clusters``, ``deploy/one-namespace``), the world of
+             the bootstrap provider, and ``compose.embedded`` (the roles of users).
 """
 
 from typing import Any
 
 from kubewright.api.bootstrap.names import GROUP
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
+from kubewright.api.cluster.manifests import AGE, provider_labels
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, KUBEADM_BOOTSTRAP_PROVIDER
+from kubewright.api.cluster.v1beta1 import CATEGORIES
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
-from kubewright.api.machine.crds import HEADER, as_yaml
+from kubewright.api.crd import Column, Definition, crd
+from kubewright.api.machine.manifests import HEADER, as_yaml
 from kubewright.api.rbac import ONE_NAMESPACE, READ, WRITE, Rule, granted, of_users, within
+
+LABELS = provider_labels(KUBEADM_BOOTSTRAP_PROVIDER)
+OF_CLUSTER = Column(
+    "Cluster",
+    ".metadata.labels['" + CLUSTER_NAME_LABEL.replace(".", "\\.") + "']",
+    description="The cluster that the machine belongs to, from the object's label.",
+)
+
+DEFINITIONS = (
+    Definition(
+        KUBEADM_CONFIG,
+        columns=(OF_CLUSTER, AGE),
+        categories=CATEGORIES,
+        labels=LABELS,
+    ),
+    Definition(
+        KUBEADM_CONFIG_TEMPLATE,
+        columns=(AGE,),
+        status=False,
+        categories=CATEGORIES,
+        labels=LABELS,
+    ),
+)
+
+
+def crds() -> tuple[dict[str, Any], ...]:
+    """Both, in the order in which to install them."""
+    return tuple(crd(each) for each in DEFINITIONS)
+
 
 KINDS = ("kubeadmconfigs", "kubeadmconfigtemplates")
 
