@@ -11,8 +11,8 @@ Called by    the hosting of control planes in processes, and the kubelet of the 
 Keeps one program running: a task that looks, decides and acts.
 
 Theory.      The task finds the process of which the folder has a record, asks ``program.decide`` what is
-             next, does it, and waits for the first of four events: another program is wanted, the process ends, a
-             probe is due, a pause is over.
+             next, does it, and waits for the first of four events: another program is wanted, the process
+             ends, a probe is due, a pause is over.
 Invariants.  Only this task starts and signals the process of its folder. A fault of the folder (no space, no
              rights) is a failed start, with a pause, and shown in the status; it ends no other program.
 """
