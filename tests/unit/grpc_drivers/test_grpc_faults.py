@@ -11,7 +11,7 @@ from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec, stu
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.guard import DriverMetrics, GuardedDriver
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer
+from kubewright.providers.grpc.client import DriverOffer
 from kubewright.providers.grpc.connection import Why
 from kubewright.providers.grpc.messages import (
     Created,
