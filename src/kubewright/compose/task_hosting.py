@@ -14,21 +14,14 @@ Called by    the controllers of components (``controlplanes.hosting.contract``);
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import structlog
-from msgspec import structs
 
-from kubewright import __version__
 from kubewright.api.controlplane.names import Component
-from kubewright.apiserver.http.listener import HOST
-from kubewright.apiserver.http.pki import Pki, write_private
 from kubewright.apiserver.store import copies
 from kubewright.apiserver.store.log import DATA_FILE
 from kubewright.base import delays
@@ -36,194 +29,12 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.api_servers import Plane, Planes
 from kubewright.compose.folder import Claims
+from kubewright.compose.kept_planes import KeptPlanes
+from kubewright.compose.nested_plane import NestedPlane, Part, instance_of, keys_of
 from kubewright.compose.plane_controllers import RunControllers
-from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting import contract
-from kubewright.controlplanes.hosting.contract import (
-    Instance,
-    Running,
-    Workload,
-    WorkloadAddresses,
-    WorkloadIdentity,
-)
-from kubewright.pki.certificates import Identity
+from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
 from kubewright.wire.gvk import Key
-from kubewright.wire.release import version_of
-
-REPLACE = "replace them, or delete the Secret if Kubewright made it"
-
-
-@dataclass(slots=True)
-class Part:
-    """One component: what was applied last, and with which settings its instance runs, since when.
-
-    ``message``  why it cannot start; empty if it can
-    """
-
-    workload: Workload
-    fingerprint: str
-    since: float
-    message: str = ""
-
-
-@dataclass(slots=True)
-class NestedPlane:
-    """One control plane.
-
-    ``plane``        its API server; None: it does not run
-    ``controllers``  its controllers; None: they do not run. They end when ``ending`` is set
-    ``retry``        waits to start again what could not start or ended by a defect; None: none waits
-    ``changes``      how many calls change it, or wait for ``lock`` to do so
-    """
-
-    parts: dict[Component, Part] = field(default_factory=dict)
-    plane: Plane | None = None
-    ending: asyncio.Event = field(default_factory=asyncio.Event)
-    controllers: asyncio.Future[None] | None = None
-    retry: asyncio.Task[None] | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    changes: int = 0
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing of it is applied, runs, or is about to change, so that it can be forgotten."""
-        running = (self.plane, self.controllers, self.retry)
-        return not self.parts and not self.changes and all(each is None for each in running)
-
-    def wants(self, component: Component) -> bool:
-        """Whether a component is to have an instance."""
-        part = self.parts.get(component)
-        return part is not None and part.workload.replicas > 0
-
-
-def instance_of(identity: WorkloadIdentity, part: Part, nested: NestedPlane) -> Instance:
-    """The one instance of a component, as it is now."""
-    ready, message = _readiness(identity.component, part, nested)
-    return Instance(
-        ordinal=0,
-        name=identity.instance(0),
-        host=HOST if identity.component is Component.API_SERVER else "",
-        fingerprint=part.fingerprint,
-        version=version_of(__version__),
-        ready=ready,
-        since=part.since,
-        message=message,
-    )
-
-
-def _readiness(component: Component, part: Part, nested: NestedPlane) -> tuple[bool, str]:
-    """Whether an instance is ready, and what is wrong or waited for. An etcd, a folder, always is."""
-    if component is Component.API_SERVER:
-        ready = nested.plane is not None and nested.plane.serves
-        return ready, part.message or ("" if ready else _missing(Component.ETCD))
-    if component is Component.CONTROLLER_MANAGER:
-        ready = nested.controllers is not None and not nested.controllers.done()
-        return ready, "" if ready else part.message or _missing(Component.API_SERVER)
-    return True, ""
-
-
-def _missing(needed: Component) -> str:
-    """What a component waits for, and what a user does if that never comes."""
-    kind = KINDS[needed].resource.kind
-    return f"no {kind} of its control plane runs inside this process; it needs one of version embedded too"
-
-
-def keys_of(workload: Workload) -> Pki:
-    """The authority of clients, and the API server's own certificate, from the volumes of its pod.
-
-    Raises:
-        InvalidInput: a Secret is not what it should be.
-    """
-    authority, _ = _secret(workload, "ca", "tls.crt")
-    own, secret = _secret(workload, "apiserver", "tls.crt", "tls.key")
-    try:
-        identity = Identity.from_pem(b"\n".join(own))
-    except ValueError:
-        told = f"tls.crt and tls.key of Secret {secret} are not a certificate in PEM and its key"
-        raise InvalidInput(f"{told}; {REPLACE}") from None
-    # It has no administrator of its own: kubeconfigs are made by the controllers of the control plane.
-    return Pki(authority[0], server=identity, admin=identity)
-
-
-def _secret(workload: Workload, volume: str, *keys: str) -> tuple[list[bytes], str]:
-    """These entries of the Secret that a volume of the pod template names, and the Secret's name."""
-    volumes = workload.rendered.workload["spec"]["template"]["spec"].get("volumes") or ()
-    name = next((each["secret"]["secretName"] for each in volumes if _is_secret(each, volume)), None)
-    if name is None:
-        raise InvalidInput(f"the pod template has no volume {volume} from a Secret; mend spec.patches")
-    data = workload.contents.get(name, {})
-    if missing := [key for key in keys if key not in data]:
-        raise InvalidInput(f"Secret {name} has no {' and no '.join(missing)}; {REPLACE}")
-    return [data[key] for key in keys], name
-
-
-def _is_secret(volume: Mapping[str, Any], name: str) -> bool:
-    return volume["name"] == name and "secret" in volume
-
-
-FILE = "nested.json"
-
-
-class Kept(msgspec.Struct, omit_defaults=True):
-    """What the file has of a control plane.
-
-    ``data``     it has data, which is deleted with its NestedEtcd
-    ``written``  there was a file of this data: if it is not there, the data is lost
-    """
-
-    address: str
-    data: bool = False
-    written: bool = False
-
-
-class KeptPlanes:
-    """The file ``nested.json`` in a folder; None: nothing outlives this process."""
-
-    def __init__(self, folder: Path | None, claims: Claims) -> None:
-        self._file, self._claims = None if folder is None else folder / FILE, claims
-        self._kept = _read(self._file)
-        if self._kept:
-            claims.add(FILE)
-
-    def addresses(self) -> dict[str, str]:
-        """The address of each control plane."""
-        return {key: each.address for key, each in self._kept.items()}
-
-    def get(self, key: str) -> Kept | None:
-        """What is kept of a control plane; None: nothing."""
-        return self._kept.get(key)
-
-    def add(self, key: str, address: str) -> None:
-        """Keep the address of a new one."""
-        self._write({**self._kept, key: Kept(address)})
-
-    def change(self, key: str, **changes: bool) -> None:
-        """Keep what has changed of one."""
-        after = structs.replace(self._kept[key], **changes)
-        if after != self._kept[key]:
-            self._write({**self._kept, key: after})
-
-    def forget(self, key: str) -> None:
-        """Keep nothing of it any more."""
-        self._write({each: its for each, its in self._kept.items() if each != key})
-
-    def _write(self, kept: dict[str, Kept]) -> None:
-        if self._file is not None:
-            write_private(self._file, msgspec.json.encode(kept) + b"\n")
-            self._claims.add(FILE)
-        self._kept = kept
-
-
-def _read(file: Path | None) -> dict[str, Kept]:
-    if file is None:
-        return {}
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Kept])
-    except FileNotFoundError:
-        return {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None
-
 
 ONE_INSTANCE = "version embedded runs one instance of each component, and spec.replicas is {}"
 NO_FLAGS = "version embedded takes no flags: remove spec.extraArgs"
@@ -296,11 +107,11 @@ class TaskHosting:
         identity, now = workload.identity, self._clock.now().timestamp()
         async with self._changing(identity) as nested:
             if identity.component is Component.ETCD:
-                self._keep(identity, data=True)
+                await self._keep(identity, data=True)
                 if (
                     self._with_data(identity) == frozenset()
                 ):  # a user gives up the data, or it is a new etcd's
-                    self._keep(identity, written=False)
+                    await self._keep(identity, written=False)
             part = nested.parts.get(identity.component)
             if part is None or not part.workload.replicas:
                 part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
@@ -397,7 +208,7 @@ class TaskHosting:
         try:
             nested.plane = await self._planes.begin_hosted(self._address(identity), keys_of(part.workload))
             part.message = ""
-            self._keep(identity, written=self._has_database(identity))
+            await self._keep(identity, written=self._has_database(identity))
         except KubewrightError as error:
             part.message = str(error).replace(f"{self._folder}{os.sep}", "")
             log.warning(
@@ -483,18 +294,18 @@ class TaskHosting:
         path = self._planes.data_folder(self._address(identity))
         return path is not None and (path / DATA_FILE).exists()
 
-    def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
+    async def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
         """Write what has changed of ``Kept``; its address is reserved if it has none."""
         self._address(identity)
-        self._kept.change(str(_plane_key(identity)), **changes)
+        await self._kept.change(str(_plane_key(identity)), **changes)
 
     async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """Delete the data of an etcd that is removed; or only forget that it is wanted."""
         if keep_data:
-            self._keep(identity, data=False)
+            await self._keep(identity, data=False)
             return
         await self._planes.end(self._address(identity))
-        self._keep(identity, data=False, written=False)
+        await self._keep(identity, data=False, written=False)
 
     def _release(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""

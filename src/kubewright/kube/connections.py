@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 from weakref import WeakSet
 
 from yarl import URL
@@ -38,6 +39,7 @@ KEPT_SECONDS = 15.0
 HEAD_BYTES, ANSWER_BYTES = 2**16, 2**29
 """The largest head of an answer, and the largest answer: a list that comes in one page."""
 
+_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 IDEMPOTENT = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,8}")
 
@@ -166,9 +168,7 @@ class Connections:
     async def _connect(self) -> "_Connection":
         loop = asyncio.get_running_loop()
         failure: OSError | None = None
-        for family, kind, protocol, _, address in await loop.getaddrinfo(
-            self._host, self._port, type=socket.SOCK_STREAM
-        ):
+        for family, kind, protocol, _, address in await self._addresses(loop):
             try:
                 opened = socket.socket(family, kind, protocol)
             except OSError as error:
@@ -187,6 +187,14 @@ class Connections:
                 raise
             return await self._encrypt(loop, opened)
         raise failure or OSError("the name has no address")
+
+    async def _addresses(self, loop: asyncio.AbstractEventLoop) -> Sequence[_Address]:
+        try:  # a name is looked up in a thread, which an address needs not
+            return socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            return await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
 
     async def _encrypt(self, loop: asyncio.AbstractEventLoop, opened: socket.socket) -> "_Connection":
         """The connection on this socket, after the TLS handshake if there is one."""

@@ -13,8 +13,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.folder import Claims, DiskFailed, FolderGone
+from kubewright.compose.kept_planes import KeptPlanes
 from kubewright.compose.options import Options, ServerConfig
-from kubewright.compose.task_hosting import KeptPlanes
 from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 
