@@ -16,7 +16,7 @@ from bench.watcher import Watcher
 from bench.worlds import PRODUCT, World
 from kubewright.api.core import NAMESPACE, NODE, SECRET
 from kubewright.api.kinds import dynamic
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase as MachinePhase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock

@@ -14,7 +14,7 @@ import orjson
 from kubewright.api.core import CRD, NAMESPACE, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.base.clock import rfc3339
 from kubewright.kube.errors import TransportError

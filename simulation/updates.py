@@ -9,15 +9,15 @@ Called by    ``stories``, whose table puts the parts together.
 from collections.abc import Callable
 from typing import Any
 
-from kubewright.api.machine import updates
-from kubewright.api.machine.updates import UpdateReason, UpdateResult
+from kubewright.api.machine import names
+from kubewright.api.machine.names import UpdateReason, UpdateResult
 from simulation.acts import Part, pool
 from simulation.ends import End, unmarked
 from simulation.journal import NODES, Object
 from simulation.person import Person, of_class
 
 AUTO = {"maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto"}
-MARKS = (updates.CANDIDATE_LABEL, updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
+MARKS = (names.CANDIDATE_LABEL, names.SELECTED_LABEL, names.UPDATE_RESULT_LABEL)
 WORK_SECONDS = 4.0
 """How long an agent works on a node."""
 PATIENCE_SECONDS = 1800.0
@@ -117,7 +117,7 @@ async def _agents(person: Person, says: Says, done: Callable[[], bool]) -> None:
             if key not in begun:
                 begun.append(key)
             if result := says(begun.index(key)):
-                await person.label_node(key, {updates.UPDATE_RESULT_LABEL: result})
+                await person.label_node(key, {names.UPDATE_RESULT_LABEL: result})
         await person.wait(1.0)
         waited += 1.0
 
@@ -126,4 +126,4 @@ def _is_ready(node: Object) -> bool:
     """Whether the node waits for its agent."""
     labels, told = node["metadata"].get("labels", {}), node.get("status", {}).get("conditions", ())
     ready = any((c["type"], c["reason"]) == ("InPlaceUpdate", UpdateReason.READY) for c in told)
-    return ready and updates.CANDIDATE_LABEL in labels and updates.UPDATE_RESULT_LABEL not in labels
+    return ready and names.CANDIDATE_LABEL in labels and names.UPDATE_RESULT_LABEL not in labels

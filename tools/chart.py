@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import monitoring
-from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.capacity import manifests as capacity
-from kubewright.api.cluster import rbac as cluster_rbac
-from kubewright.api.controlplane import rbac as controlplane_rbac
-from kubewright.api.infra import rbac as infra_rbac
-from kubewright.api.machine import rbac
-from kubewright.api.machine.crds import HEADER, as_yaml, crds
-from kubewright.api.webhooks import rbac as webhooks_rbac
+from kubewright.api.cluster import manifests as cluster_manifests
+from kubewright.api.controlplane import manifests as controlplane_manifests
+from kubewright.api.infra import manifests as infra_manifests
+from kubewright.api.machine import manifests
+from kubewright.api.machine.manifests import HEADER, as_yaml, crds
+from kubewright.api.webhooks import configurations
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 KEEP = {"helm.sh/resource-policy": "keep"}
@@ -35,11 +35,11 @@ AS_THEY_ARE = (
 CRD_OF_RESERVES = "crd.yaml"
 OF_CLUSTERS = ("clusters/providers.yaml", "clusters/webhooks.yaml")
 ROLES_OF_CLUSTERS: Iterable[Callable[[], Mapping[str, str]]] = (
-    cluster_rbac.files,
-    bootstrap_rbac.files,
-    infra_rbac.files,
-    controlplane_rbac.files,
-    webhooks_rbac.files,
+    cluster_manifests.files,
+    bootstrap_manifests.files,
+    infra_manifests.files,
+    controlplane_manifests.files,
+    configurations.files,
 )
 
 
@@ -54,8 +54,8 @@ def files() -> dict[str, str]:
     reserves["reserves-crd.yaml"] = HEADER + as_yaml(map(_kept, capacity.crds()))
     kept = {f"crd-{each['spec']['names']['plural']}.yaml": HEADER + as_yaml([_kept(each)]) for each in crds()}
     return {
-        **rbac.files(),
-        **rbac.files_of_halves(),
+        **manifests.role_files(),
+        **manifests.files_of_halves(),
         **monitoring.files(),
         **roles,
         **copies,

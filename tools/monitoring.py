@@ -8,7 +8,7 @@ Called by    tools/gen.py.
 
 from pathlib import Path
 
-from kubewright.api.machine.crds import HEADER
+from kubewright.api.machine.manifests import HEADER
 from kubewright.api.rbac import ACCOUNT, NAMESPACE
 
 FOLDER = Path(__file__).parents[1] / "deploy" / "monitoring"

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from bench.planes.plane import Plane
 from bench.planes.waiting import Done, Waiting
 from kubewright.api.conditions import is_condition_true
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import Component, PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.base.clock import rfc3339

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,

@@ -21,11 +21,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_SNAPSHOT,
-    NESTED_CONTROL_PLANE,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.clusters import world as clusters

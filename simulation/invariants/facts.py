@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from kubewright.api.machine import excess, names
-from kubewright.api.machine.updates import SELECTED_LABEL
+from kubewright.api.machine.names import SELECTED_LABEL
 from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.clocks import BEGIN
 from simulation.journal import ApiStep, Object, Step, VmStep

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import ConditionReason, Phase
-from kubewright.api.machine.updates import SELECTED_LABEL, UPDATE_RESULT_LABEL
+from kubewright.api.machine.names import SELECTED_LABEL, UPDATE_RESULT_LABEL, ConditionReason, Phase
 from simulation.invariants.facts import (
     controller_of,
     deleting,

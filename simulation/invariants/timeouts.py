@@ -3,7 +3,7 @@
 Called by    ``invariants``, whose table these rules stand in.
 """
 
-from kubewright.rollout.bounds import resolve
+from kubewright.rollout.model import resolve
 from simulation.invariants.drains import DATE_SLACK_SECONDS
 from simulation.invariants.facts import deleting, phase
 from simulation.invariants.past import Limits, Past

@@ -19,19 +19,19 @@ from tests.conformance.life import whole_life
 
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import FINALIZER
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.base.clock import SystemClock
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.driver import OLD_KIND
-from kubewright.testing.parties import EVERYTHING
 from kubewright.testing.permissions import granted, missing, unused
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.sites import (
     ALWAYS_GRANTED,
     CONTROL,
+    EVERYTHING,
     RBAC,
     Site,
     embedded_halves,

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
-from kubewright.api.bootstrap import crds as bootstrap
-from kubewright.api.bootstrap.defaults import with_defaults
+from kubewright.api.bootstrap import manifests as bootstrap
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
-from kubewright.api.cluster import crds as core
+from kubewright.api.bootstrap.validate import with_defaults
+from kubewright.api.cluster import manifests as core
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.bootstrap.decide import decide

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.conformance.clusters import install, listed, until
 
-from kubewright.api.cluster.crds import crds
+from kubewright.api.cluster.manifests import crds
 from kubewright.base.clock import SystemClock
 from kubewright.kube.config import load
 from kubewright.testing.api import Api

@@ -19,8 +19,8 @@ from tests.conformance.hosts import Cluster, cluster
 from tests.conformance.nested_planes import ETCD, MANAGER, SERVER, FourObjects, Plane, until
 
 from kubewright.api.apps import STATEFUL_SET
-from kubewright.api.cluster.crds import crds as cluster_crds
-from kubewright.api.controlplane.crds import crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
+from kubewright.api.controlplane.manifests import crds
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, POD, SECRET
 from kubewright.api.kinds import dynamic

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.conformance.pages import Shell, blocks
 
-from kubewright.api.machine import rbac
+from kubewright.api.machine import manifests
 from kubewright.base.clock import SystemClock
 from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.permissions import granted
@@ -32,7 +32,7 @@ async def test_with_the_kubeconfig_of_the_page_the_controllers_may_work_on_the_t
         await shell.types_the_next_block()
         await shell.types_the_next_block()
         controllers = Kubectl(find().kubectl, tmp_path / "target.kubeconfig", tmp_path, "real", "default")
-        for each in granted(rbac.manifests()["target.yaml"]):
+        for each in granted(manifests.manifests()["target.yaml"]):
             resource, _, part = each.resource.partition("/")
             words = [each.verb, f"{resource}.{each.group}" if each.group else resource]
             place = ["-n", each.namespace] if each.namespace else ["--all-namespaces"]

@@ -446,7 +446,7 @@ def until(kubectl: Kubectl, *words: str) -> str:
 
 def test_our_definitions_are_taken(kubectl: Kubectl) -> None:
     """The four CRDs, applied as a user would; then one object of each that is known."""
-    from kubewright.api.machine.crds import manifest
+    from kubewright.api.machine.manifests import manifest
 
     kubectl("apply", "-f", "-", stdin=manifest())
     kubectl(

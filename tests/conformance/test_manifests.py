@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from kubewright.api.catalog import crds
-from kubewright.api.machine import rbac
-from kubewright.api.machine.crds import as_yaml
+from kubewright.api.machine import manifests
+from kubewright.api.machine.manifests import as_yaml
 from kubewright.testing.kubectl import Kubectl
 
 pytestmark = pytest.mark.kubectl
@@ -188,8 +188,8 @@ def test_every_component_builds_on_the_installation(
     assert {each["metadata"]["name"] for each in objects if "Role" in each["kind"]} == wanted.roles
     rules = {each["metadata"]["name"]: each["rules"] for each in objects if "rules" in each}
     half = component.removeprefix("beside-mcm/")
-    if half in rbac.HALVES:
-        files = rbac.manifests(rbac.HALVES[half]).values()
+    if half in manifests.HALVES:
+        files = manifests.manifests(manifests.HALVES[half]).values()
         assert rules == {r["metadata"]["name"]: r["rules"] for file in files for r in file if "rules" in r}
     assert {each["kind"] for each in objects if "Role" not in each["kind"]} == wanted.kinds
     containers = [of_deployment(each) for each in objects if each["kind"] == "Deployment"]

@@ -16,7 +16,7 @@ from tests.conformance.test_hosting_pods import address_of, controllers, program
 from tests.conformance.test_snapshots_of_etcd import keys_of, put
 
 import kubewright
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
 from kubewright.api.core import POD
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, places

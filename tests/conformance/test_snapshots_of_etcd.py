@@ -9,7 +9,8 @@ from tests.conformance.test_etcd_scaling import left, urls_of, whole
 from tests.conformance.test_nested_programs import serving
 
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT, NESTED_ETCD
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members import REVISION_GAP

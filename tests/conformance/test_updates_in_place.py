@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from kubewright.api.machine.updates import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
+from kubewright.api.machine.names import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE_SET
 from kubewright.testing.update_agent import Agent
 from kubewright.testing.world import Snapshot, World

@@ -23,7 +23,7 @@ from tests.conformance.test_nested_storm import say
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.conditions import is_condition_true
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import NAMESPACE, SECRET
 from kubewright.base.clock import SystemClock, rfc3339_micro

@@ -29,7 +29,7 @@ from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
 from kubewright.machines.caches import Caches
 from kubewright.machines.excess import decide as excess_decide
-from kubewright.machines.machine import decide, deleting, look, making, reconciler, states
+from kubewright.machines.machine import act, decide, deleting, look, making, states
 from kubewright.machines.machine import seen as machine_seen
 from kubewright.machines.machine.act import Requests
 from kubewright.machines.machine.applied import Specs
@@ -40,11 +40,11 @@ from kubewright.machines.machineset.member import MachineMember, age
 from kubewright.machines.rolling import decide as rolling_decide
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
-from kubewright.replicas.deployment import progress as deployment_progress
-from kubewright.replicas.ownership import RemoveFinalizer
+from kubewright.replicas.deployment import status as deployment_status
+from kubewright.replicas.objects import RemoveFinalizer
 from kubewright.replicas.set import decide as set_decide
 from kubewright.replicas.set import seen as set_seen
-from kubewright.replicas.set.creation import Creation
+from kubewright.replicas.set.act import Creation
 from kubewright.replicas.set.seen import Seen as SetSeen
 from kubewright.replicas.set.seen import Wait
 from kubewright.rollout import planner
@@ -146,13 +146,13 @@ def _not_ready_is_dead(patch: Patch) -> None:
 
 def _counts_one_more(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
-    true = set_policy.MACHINE_SETS
+    true = set_policy.MachineSets.status
 
-    def one_more(seen: Any, failure: Any) -> Any:
-        status = true.status(seen, failure)
+    def one_more(self: Any, seen: Any, failure: Any) -> Any:
+        status = true(self, seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(set_policy, "MACHINE_SETS", replace(true, status=one_more))
+    patch.setattr(set_policy.MachineSets, "status", one_more)
 
 
 def _scales_down_the_living(patch: Patch) -> None:
@@ -201,17 +201,17 @@ def _free_ones_are_like_others(patch: Patch) -> None:
 
 def _never_frozen(patch: Patch) -> None:
     """A set makes machines again when its label has said for five seconds that it is frozen."""
-    true, frozen_at = machines_world.machine_sets, dict[str, float]()
+    true, frozen_at = set_policy.MachineSets.blocked, dict[str, float]()
 
-    def careless(found: Any, limits: Any) -> Any:
+    def careless(self: Any, found: Any, limits: Any) -> Any:
         now = asyncio.get_running_loop().time()
         if names.FREEZE_LABEL not in found.metadata.labels:
             frozen_at.clear()
-            return set_policy.MACHINE_SETS.blocked(found, limits)
+            return true(self, found, limits)
         since = frozen_at.setdefault(found.metadata.uid, now)
         return Wait("it has patience", PATIENCE) if now - since < PATIENCE else None
 
-    patch.setattr(machines_world, "machine_sets", lambda *of: replace(true(*of), blocked=careless))
+    patch.setattr(set_policy.MachineSets, "blocked", careless)
 
 
 def _selected_ones_serve(patch: Patch) -> None:
@@ -321,29 +321,30 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
 def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    policy = machines_world.MACHINE_DEPLOYMENTS
+    policy = type(machines_world.MACHINE_DEPLOYMENTS)
+    true = policy.status
 
     def one_more(*args: Any) -> Any:
-        status = policy.status(*args)
+        status = true(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(machines_world, "MACHINE_DEPLOYMENTS", replace(policy, status=one_more))
+    patch.setattr(policy, "status", one_more)
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:
     """A report about one rollout is taken for one about the next."""
-    patch.setattr(deployment_progress, "is_unreported", lambda _seen: False)
+    patch.setattr(deployment_status, "is_unreported", lambda _seen: False)
 
 
 def _time_is_never_over(patch: Patch) -> None:
     """The deadline of a rollout never expires."""
-    verdict = deployment_progress.progress
+    verdict = deployment_status.progress
 
     def endless(*facts: Any) -> Progress:
         *counts, timing = facts
         return verdict(*counts, replace(timing, deadline=None))
 
-    patch.setattr(deployment_progress, "progress", endless)
+    patch.setattr(deployment_status, "progress", endless)
 
 
 def _asks_for_ever(patch: Patch) -> None:
@@ -466,23 +467,23 @@ def _secrets_are_optional(patch: Patch) -> None:
 
 def _nothing_asked_nothing_doubted(patch: Patch) -> None:
     """Where the driver cannot be called, no creation counts as unanswered."""
-    true = reconciler.decide
+    true = act.decide
 
     def decide_without(seen: Seen) -> Plan:
         return true(seen if seen.can_call else replace(seen, doubt_until=None))
 
-    patch.setattr(reconciler, "decide", decide_without)
+    patch.setattr(act, "decide", decide_without)
 
 
 def _refused_so_never_made(patch: Patch) -> None:
     """A driver that refuses ends the machine, whatever a creation before may have left."""
-    true = reconciler.decide
+    true = act.decide
 
     def decide_without(seen: Seen) -> Plan:
         refused = seen.vm.error is not None and seen.vm.error.refuses and seen.machine.metadata.deleting
         return true(replace(seen, doubt_until=None) if refused else seen)
 
-    patch.setattr(reconciler, "decide", decide_without)
+    patch.setattr(act, "decide", decide_without)
 
 
 def _hashes_only(patch: Patch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError, NotFound
-from kubewright.machines.orphans.collect import Collector
+from kubewright.orphans import Collector
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.inventory import Store
@@ -55,7 +55,7 @@ def test_looking_for_orphans_asks_no_server() -> None:
 
 
 def test_without_a_collector_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Collector, "collect", lambda *_: _no())
+    monkeypatch.setattr(Collector, "attempt", lambda *_: _no())
     assert {violation.partition(":")[0] for violation in outcome_of().violations} & {
         "no_vm_without_a_machine",
         "Late",
@@ -71,7 +71,7 @@ def test_a_collector_that_deletes_at_first_sight_is_noticed(
 ) -> None:
     """It deletes what its cache does not know yet."""
     monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept_by_cache", lambda _seen: "")
-    monkeypatch.setattr("kubewright.machines.orphans.collect.why_kept_by_server", lambda *_: "")
+    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept_by_server", lambda *_: "")
     outcome = simulate(BY_NAME["scale-up"], Plot(seed=5), quiet=200)
     assert "a_living_machine_keeps_its_vm" in {
         violation.partition(":")[0] for violation in outcome.violations

@@ -6,7 +6,7 @@ from typing import Any
 from tests.vm import guests
 from tests.vm.stage import NODES, OnKubernetes, Stage, main, on_kubernetes
 
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 
 MACHINES = "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/machines"
 PODS = "/api/v1/namespaces/default/pods"

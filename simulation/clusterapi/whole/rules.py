@@ -22,7 +22,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.providers.sim.vm import Vm
-from kubewright.rollout.bounds import resolve
+from kubewright.rollout.model import resolve
 from simulation.clusterapi.whole import facts
 from simulation.clusterapi.whole.facts import (
     cluster_is_deleted,

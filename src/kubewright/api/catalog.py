@@ -12,15 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kubewright.api.admission import Rules
-from kubewright.api.bootstrap import crds as bootstrap_crds
-from kubewright.api.bootstrap import defaults as bootstrap_defaults
+from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.bootstrap import validate as bootstrap_rules
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.capacity import manifests as capacity
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE
 from kubewright.api.capacity.validate import reserve_warnings, validate_reserve
-from kubewright.api.cluster import crds as cluster_crds
-from kubewright.api.cluster import defaults, for_clusterctl, validate
+from kubewright.api.cluster import manifests as cluster_manifests
+from kubewright.api.cluster import validate
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -29,12 +28,14 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
-from kubewright.api.controlplane import crds as controlplane_crds
+from kubewright.api.controlplane import manifests as controlplane_manifests
 from kubewright.api.controlplane import validate as controlplane_rules
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+)
+from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
@@ -44,7 +45,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.crd import Definition, crd
 from kubewright.api.faults import FieldError
-from kubewright.api.infra import crds as infra_crds
+from kubewright.api.infra import manifests as infra_manifests
 from kubewright.api.infra import validate as infra_rules
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
@@ -52,22 +53,22 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE,
     KUBEWRIGHT_MACHINE_TEMPLATE,
 )
-from kubewright.api.machine import crds as machine_crds
+from kubewright.api.machine import manifests as machine_manifests
 from kubewright.api.machine import v1alpha1 as machine_api
 from kubewright.api.machine import validate as machine_rules
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine.validate import with_defaults
 
 CLUSTERCTL = "clusterctl"
 """The name of the kinds that clusterctl looks for."""
 
 DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
-    "machines": machine_crds.DEFINITIONS,
-    "clusters": cluster_crds.DEFINITIONS,
-    "bootstrap": bootstrap_crds.DEFINITIONS,
-    "infrastructure": infra_crds.DEFINITIONS,
-    "controlplanes": controlplane_crds.DEFINITIONS,
+    "machines": machine_manifests.DEFINITIONS,
+    "clusters": cluster_manifests.DEFINITIONS,
+    "bootstrap": bootstrap_manifests.DEFINITIONS,
+    "infrastructure": infra_manifests.DEFINITIONS,
+    "controlplanes": controlplane_manifests.DEFINITIONS,
     "reserves": capacity.DEFINITIONS,
-    CLUSTERCTL: for_clusterctl.DEFINITIONS,
+    CLUSTERCTL: cluster_manifests.FOR_CLUSTERCTL,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
 
@@ -126,33 +127,33 @@ def rules_of_machines(migrated: Kinds | None = None) -> tuple[Rules[Any], ...]:
 
 RULES: tuple[Rules[Any], ...] = (
     *rules_of_machines(),
-    Rules(CLUSTER, default=defaults.default_cluster, check=validate.validate_cluster),
-    Rules(MACHINE, default=defaults.default_machine, check=validate.validate_machine),
+    Rules(CLUSTER, default=validate.default_cluster, check=validate.validate_cluster),
+    Rules(MACHINE, default=validate.default_machine, check=validate.validate_machine),
     Rules(
         MACHINE_SET,
-        default=defaults.default_set,
-        prepare=defaults.with_replicas,
+        default=validate.default_set,
+        prepare=validate.with_replicas,
         by_name=True,
         check=validate.validate_set,
     ),
     Rules(
         MACHINE_DEPLOYMENT,
-        default=defaults.default_deployment,
-        prepare=defaults.with_replicas,
+        default=validate.default_deployment,
+        prepare=validate.with_replicas,
         by_name=True,
         check=validate.validate_deployment,
     ),
-    Rules(MACHINE_HEALTH_CHECK, default=defaults.default_health_check, check=validate.validate_health_check),
+    Rules(MACHINE_HEALTH_CHECK, default=validate.default_health_check, check=validate.validate_health_check),
     Rules(MACHINE_DRAIN_RULE, check=validate.validate_drain_rule),
     Rules(
         KUBEADM_CONFIG,
-        default=bootstrap_defaults.with_defaults,
+        default=bootstrap_rules.with_defaults,
         check=_check(bootstrap_rules.validate_config),
         warn=bootstrap_rules.config_warnings,
     ),
     Rules(
         KUBEADM_CONFIG_TEMPLATE,
-        default=bootstrap_defaults.template_with_defaults,
+        default=bootstrap_rules.template_with_defaults,
         check=_check(bootstrap_rules.validate_template),
         warn=bootstrap_rules.template_warnings,
     ),
@@ -189,7 +190,7 @@ RULES: tuple[Rules[Any], ...] = (
 )
 """The admission of each kind that has one."""
 
-EMBEDDED_RULES = (*RULES, Rules(for_clusterctl.MACHINE_POOL, check=for_clusterctl.refuse_new_pool))
+EMBEDDED_RULES = (*RULES, Rules(cluster_manifests.MACHINE_POOL, check=cluster_manifests.refuse_new_pool))
 """The same for the embedded server, which does not evaluate the rules in CRDs (CEL)."""
 
 

@@ -96,6 +96,32 @@ class NodeCondition(Value, frozen=True, kw_only=True):
     message: Annotated[str, doc("Why, in a sentence for people.")] = ""
 
 
+class NodeSystemInfo(Value, frozen=True, kw_only=True, omit_defaults=False):
+    """What a kubelet says about its machine, as it stands in the status of the Node.
+
+    All fields are required, so those that the kubelet leaves empty are written too.
+    """
+
+    machine_id: Annotated[str, doc("The id of the machine, from /etc/machine-id.", required=True)] = field(
+        default="", name="machineID"
+    )
+    system_uuid: Annotated[str, doc("The UUID that the firmware reports.", required=True)] = field(
+        default="", name="systemUUID"
+    )
+    boot_id: Annotated[str, doc("The id of the current boot.", required=True)] = field(
+        default="", name="bootID"
+    )
+    kernel_version: Annotated[str, doc("The version of the kernel.", required=True)] = ""
+    os_image: Annotated[str, doc("The operating system and its version, for people.", required=True)] = ""
+    container_runtime_version: Annotated[
+        str, doc("The name and version of the container runtime.", required=True)
+    ] = ""
+    kubelet_version: Annotated[str, doc("The version of the kubelet.", required=True)] = ""
+    kube_proxy_version: Annotated[str, doc("The version of kube-proxy.", required=True)] = ""
+    operating_system: Annotated[str, doc("The operating system, such as linux.", required=True)] = ""
+    architecture: Annotated[str, doc("The architecture, such as amd64.", required=True)] = ""
+
+
 class NodeAddress(Value, frozen=True, kw_only=True):
     """One address of a node or VM."""
 

@@ -7,7 +7,7 @@ Theory.      A kind is declared once, as a Struct: its types give the structural
 Invariants.  Pure and deterministic: properties and required fields come sorted. Every schema is
              structural. A type that no schema can express raises ``TypeError`` when the CRD is
              made, never later.
-Called by    ``api.machine.crds`` and the like, once per API group.
+Called by    ``api.machine.manifests`` and the like, once per API group.
 """
 
 import types

@@ -100,7 +100,8 @@ def in_order(
     """
     for decider in deciders:
         if (found := decider(seen)) is not None:
-            plan = plan.then(found)
+            begun = plan.because or plan.steps or plan.awaits or plan.wake is not None
+            plan = plan.then(found) if begun else found
             if found.ends_the_pass:
                 break
     return plan if plan.because else replace(plan, because=otherwise)

@@ -26,6 +26,8 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    ConditionType,
+    Reason,
     false_condition,
     true_condition,
     with_conditions,
@@ -34,7 +36,6 @@ from kubewright.api.cluster.conditions import (
     summary as summed_up,
 )
 from kubewright.api.cluster.names import kubeconfig_secret, paused
-from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.conditions import condition_of, since_not_true
 from kubewright.api.faults import summary

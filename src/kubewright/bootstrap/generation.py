@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from kubewright.api.bootstrap.defaults import defaulted
 from kubewright.api.bootstrap.names import Format
 from kubewright.api.bootstrap.v1beta1 import (
     BootstrapTokenDiscovery,
@@ -27,6 +26,7 @@ from kubewright.api.bootstrap.v1beta1 import (
     SecretSource,
     User,
 )
+from kubewright.api.bootstrap.validate import defaulted
 from kubewright.api.cluster.names import UNINITIALIZED_TAINT
 from kubewright.api.cluster.v1beta1 import Cluster, Machine, NetworkRanges
 from kubewright.api.core import Taint

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from kubewright.api.bootstrap.defaults import defaulted
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig, KubeadmConfigSpec
+from kubewright.api.bootstrap.validate import defaulted
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, SECRET_TYPE
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Condition, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Secret

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.bootstrap.names import lock_name
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import ConfigMap

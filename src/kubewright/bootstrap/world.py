@@ -10,7 +10,7 @@ Called by    ``compose.worlds``.
 
 from collections.abc import Sequence
 
-from kubewright.api.bootstrap.crds import crds
+from kubewright.api.bootstrap.manifests import crds
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE, WATCH_FILTER_LABEL
 from kubewright.bootstrap import wiring

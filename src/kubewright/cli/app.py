@@ -204,7 +204,7 @@ def crds(
 ) -> None:
     """Print the CustomResourceDefinitions, for kubectl apply -f -"""
     from kubewright.api import catalog
-    from kubewright.api.machine.crds import as_yaml
+    from kubewright.api.machine.manifests import as_yaml
     from kubewright.compose.worlds import named
 
     if worlds and apis:

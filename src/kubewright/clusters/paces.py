@@ -7,15 +7,13 @@ Theory.      A cluster comes up in a dozen steps, and each object of it says at 
              What others wait for is news, and is written at once: infrastructure that is ready, a Node,
              replicas that are ready, a failure, a deletion.
 Invariants.  Whatever lasts is written. A new error is news.
-Source       decision 0006 (report what lasts), which says the same of Gardener's machines.
 Called by    the reconcilers of ``cluster`` and ``machine``; the policies of ``machineset`` and
              ``machinedeployment``. ``runtime.reports`` carries it out.
 """
 
 from typing import Any
 
-from kubewright.api.cluster.conditions import ERROR, READY
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ERROR, READY, ConditionType
 from kubewright.api.cluster.v1beta1 import ClusterStatus, MachineStatus
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.delays import WORDS_SECONDS

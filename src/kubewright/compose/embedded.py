@@ -27,15 +27,15 @@ from typing import Any, Self
 import msgspec
 
 from kubewright.api.admission import Rules
-from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.capacity import manifests as capacity
 from kubewright.api.catalog import EMBEDDED_RULES, with_migrated
-from kubewright.api.cluster import rbac as cluster_rbac
-from kubewright.api.controlplane import rbac as controlplane_rbac
+from kubewright.api.cluster import manifests as cluster_manifests
+from kubewright.api.controlplane import manifests as controlplane_manifests
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
-from kubewright.api.infra import rbac as infra_rbac
+from kubewright.api.infra import manifests as infra_manifests
 from kubewright.api.kinds import Kind
-from kubewright.api.machine import rbac as machine_rbac
+from kubewright.api.machine import manifests as machine_manifests
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
@@ -335,7 +335,14 @@ class Embedded:
         """
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac, capacity):
+        for api in (
+            machine_manifests,
+            cluster_manifests,
+            bootstrap_manifests,
+            infra_manifests,
+            controlplane_manifests,
+            capacity,
+        ):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():

@@ -23,7 +23,7 @@ from kubewright.api import apps
 from kubewright.api.core import CRD, LEASE, SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_CLASS,

@@ -1,4 +1,4 @@
-"""The transport over real sockets, on aiohttp: credentials, TLS, deadlines, errors, streams.
+"""The transport over real sockets: credentials, TLS, deadlines, errors, streams.
 
 Theory.      aiohttp has the connections and does TLS and HTTP; ``access`` has our identity. Bodies go out as
              the bytes they are (docs/decisions/0018-one-transport.md). A request without the credentials that
@@ -24,7 +24,7 @@ import socket
 import ssl
 import tempfile
 from asyncio.sslproto import SSLProtocol
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -42,6 +42,7 @@ from kubewright.base.clock import Clock, parse_rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import EVICTIONS_AT_ONCE, REQUEST_SECONDS
 from kubewright.kube.access import Access, Anonymous, Basic, Login, Plugin, Token, TokenFile, impersonation
+from kubewright.kube.connections import CONNECT_SECONDS, Connections
 from kubewright.kube.errors import (
     BadAnswer,
     ConnectFailed,
@@ -258,9 +259,6 @@ own (``EVICTIONS_AT_ONCE``): a webhook may hold each for a minute, and our Lease
 EVICTION = "/eviction"
 """How the path of an eviction ends."""
 
-CONNECT_SECONDS = 10.0
-"""Deadline for making a connection."""
-
 CHUNK_BYTES = 2**21
 """Read buffer of a connection: what aiohttp takes from the kernel before it makes the server wait."""
 
@@ -297,6 +295,9 @@ class Sockets:
         self._session: aiohttp.ClientSession | None = None
         self._retired: aiohttp.ClientSession | None = None
         self._pair: tuple[bytes, bytes] | None = None
+        self._connections: Connections | None = None
+        self._identity: tuple[bytes, bytes] | None = None
+        self._direct = not access.proxy and "@" not in access.server
         self._opened: WeakSet[socket.socket] = WeakSet()
 
     async def request(self, request: Request, *, timeout: float) -> Response:
@@ -305,6 +306,8 @@ class Sockets:
         slots = self._eviction_slots if request.path.endswith(EVICTION) else self._slots
         try:
             async with asyncio.timeout(timeout), slots:
+                if self._direct:
+                    return await self._answer(request)
                 return await _read(await self._logged_in(request))
         except FAILURES as error:
             raise _translated(error, request, timeout) from error
@@ -319,6 +322,8 @@ class Sockets:
                 await self._idle.wait()
         except TimeoutError:
             pass
+        if self._connections is not None:
+            self._connections.close()
         for session in (self._session, self._retired):
             if session is not None:
                 await session.close()
@@ -345,6 +350,27 @@ class Sockets:
         finally:
             _cut(answer)
 
+    async def _answer(self, request: Request) -> Response:
+        """The whole answer, over a connection of our own."""
+        credentials = await self._logins.current()
+        response = await self._exchange(request, credentials)
+        if response.status != 401 or not self._logins.refused(credentials):
+            return response
+        return await self._exchange(request, await self._logins.current())
+
+    async def _exchange(self, request: Request, credentials: Credentials) -> Response:
+        pair = (credentials.certificate, credentials.key)
+        if self._connections is None or pair != self._identity:
+            if self._connections is not None:
+                self._connections.close()
+            encrypted = tls_context(self.access, *pair)
+            self._connections = Connections(
+                self.access.server, encrypted, self.access.tls_server_name, self._opened
+            )
+            self._identity = pair
+        headers = [*self._headers(request, credentials).items(), *impersonation(self.access.acts_as)]
+        return await self._connections.exchange(request, _target(request), headers)
+
     async def _logged_in(self, request: Request) -> aiohttp.ClientResponse:
         credentials = await self._logins.current()
         answer = await self._send(request, credentials)
@@ -355,9 +381,7 @@ class Sockets:
 
     async def _send(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
         """Send, and answer once the head of the answer is here."""
-        headers = dict(request.headers)
-        if credentials.authorization:
-            headers["authorization"] = credentials.authorization
+        headers = self._headers(request, credentials)
         session = await self._ready(credentials)
         return await session.request(
             request.method,
@@ -371,8 +395,12 @@ class Sockets:
         )
 
     def _url(self, request: Request) -> URL:
-        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
-        return URL(f"{self.access.server}{quote(request.path, safe=PATH_CHARACTERS)}{query}", encoded=True)
+        return URL(f"{self.access.server}{_target(request)}", encoded=True)
+
+    def _headers(self, request: Request, credentials: Credentials) -> Mapping[str, str]:
+        if not credentials.authorization:
+            return request.headers
+        return {**request.headers, "authorization": credentials.authorization}
 
     async def _ready(self, credentials: Credentials) -> aiohttp.ClientSession:
         """The session; another one when the client certificate has changed.
@@ -408,6 +436,12 @@ class Sockets:
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
+
+
+def _target(request: Request) -> str:
+    """The path and the query of a request, quoted."""
+    query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+    return f"{quote(request.path, safe=PATH_CHARACTERS)}{query}"
 
 
 async def _read(answer: aiohttp.ClientResponse) -> Response:

@@ -21,7 +21,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.machine.names import NODE_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.kube.header import Header
-from kubewright.rollout.bounds import resolve
+from kubewright.rollout.model import resolve
 from kubewright.runtime.metrics import Family, Row, Rows, decoded
 
 PHASES = {"Terminating": -4, "Failed": -3, "CrashLoopBackOff": -2, "Unknown": -1, "Pending": 0, "Running": 1}

@@ -35,7 +35,7 @@ from kubewright.base.durations import parse_duration
 from kubewright.base.limits import number_of
 from kubewright.nodes import health
 from kubewright.nodes.drain.policy import DrainPolicy, Force
-from kubewright.rollout.bounds import IntOrPercent, resolve
+from kubewright.rollout.model import IntOrPercent, resolve
 
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
 """What a node's conditions say while its kubelet can end pods."""

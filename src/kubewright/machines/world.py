@@ -15,7 +15,7 @@ from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_CLASS,
@@ -25,23 +25,23 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
-from kubewright.machines.machine import reconciler as machine
+from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.policy import machine_sets
+from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
 from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
-from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.wiring import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import register_families
@@ -156,7 +156,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     unhealthy = metrics.counter(
         UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
     )
-    policy = machine_sets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
+    policy = LimitedMachineSets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
     register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]

@@ -2,20 +2,16 @@
 
 Theory.      What a set and a deployment do is the same in machine.sapcloud.io, Cluster API and apps/v1: a set
              wants as many members as its spec says and creates and deletes them; a deployment wants a
-             template rolled out and sizes sets. What differs is passed in as one value per level: kinds,
+             template rolled out and sizes sets. What differs is passed in as one policy per level: kinds,
              what a member is and when it is ready, how one is created, which are deleted first, what is
              written where and in which words. No code here asks which API it is.
-Map          member.py    what is known of one member
+Map          objects.py   the fields that sets have in every API; selectors, owners, adopting and disowning
+             member.py    what is known of one member; the names of new ones, from their number
              members.py   the index of members: the facts about each, by owner
-             objects.py   the fields that sets have in every API
-             ownership.py selectors and owner references: adopt and disown
-             naming.py    the names of new members, from their number
-             effects.py   many requests at once, within bounds, and their errors
+             writes.py    many requests at once, within bounds; writes without an answer
              set/         the controller of sets
-             doubts.py    writes without an answer, and what became of them
              deployment/  the controller of deployments
 Invariants.  A member is never created twice, and a name never given twice. No decision works on a view
              from before this process's last write. No context is imported here.
 Called by    ``machines``, and every context that has sets and deployments of its own.
-Source       mcm.md §6-7, capi.md §7.
 """

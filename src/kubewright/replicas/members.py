@@ -9,7 +9,7 @@ Theory.      Most of what happens to a member (an address, a heartbeat, a descri
              so (``base.witness``).
 Invariants.  The index never answers older facts than the cache holds. An object that its type cannot
              read is still counted: not counting it would create another one.
-Called by    ``look`` and ``reconciler`` of sets and deployments. How a member is read is passed in.
+Called by    ``look`` and ``wiring`` of sets and deployments. How a member is read is passed in.
 """
 
 from bisect import bisect_left
@@ -23,9 +23,9 @@ from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.ownership import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.writes import Creations
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.wire.gvk import Key

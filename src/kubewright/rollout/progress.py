@@ -1,7 +1,7 @@
 """Whether a rollout is complete, progresses, or has timed out. Pure.
 
 Nothing is remembered here: the last report (its reason and the time it was last refreshed) comes
-from the object's own condition, the counts from its status before and after (mcm.md §7.11). "Before" may
+from the object's own condition, the counts from its status before and after. "Before" may
 also be the best that was ever reported of the same rollout: then replacing lost members is no progress.
 """
 

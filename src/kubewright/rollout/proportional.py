@@ -8,15 +8,13 @@ Invariants.  Growth respects the ceiling, and members that are terminating count
              exception: a group that is alone does not wait for its own terminating members, or a
              drain of two hours would keep a pool from coming back. A fleet whose active groups
              all have the right annotations is left alone. Between two templates only the strategy decides.
-Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
+             Rounding is half away from zero, as Go's.
 """
 
 from dataclasses import replace
 from enum import Enum
 
-from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Fleet, Group, Intent, Resize, Sizes, resize
-from kubewright.rollout.rolling import room
+from kubewright.rollout.model import Bounds, Fleet, Group, Intent, Resize, Sizes, resize, room
 
 
 class Growth(Enum):

@@ -4,7 +4,6 @@ Theory.      Templates are compared by an identity that the caller derives from 
              identities mean equal templates as far as a rollout is concerned, whatever the API
              chooses to ignore. A revision is a number on a group that only grows; a group that
              becomes current again gets a fresh number and remembers the old ones.
-Source       mcm.md §7.3 and §7.10, capi.md §7.9.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -71,7 +70,7 @@ def prunable(old: Sequence[Group], limit: int | None) -> list[Group]:
     """Old groups beyond the history limit, oldest first, that have no member and whose size is 0.
 
     Only the oldest ones beyond the limit are considered; of those, the ones that are not empty stay.
-    None keeps everything (mcm.md §7.10).
+    None keeps everything.
     """
     if limit is None:
         return []

@@ -38,10 +38,10 @@ Called by    ``controller``; subclassed once for each kind. ``examples/toy_contr
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, ObjectMeta
 from kubewright.base.errors import KubewrightError
@@ -78,22 +78,26 @@ P = TypeVar("P", bound=Plan[Any])
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
 class Outcome:
     """What has come of a plan so far.
 
     ``meta``    the object's metadata, as our last write of this pass left it
     ``wake``    when to look again at the latest; at first what the plan says
+    ``seen``    what was seen with what a step has added to it (what it made), for the status; None: nothing
     ``gone``    our finalizer is off: there may be no such object any more, and nothing more is written
     ``shown``   what failed and the status says, by what it is about
     ``errors``  what failed and is raised when the pass is over
     """
 
-    meta: ObjectMeta
-    wake: timedelta | None = None
-    gone: bool = False
-    shown: dict[str, str] = field(default_factory=dict)
-    errors: list[KubewrightError] = field(default_factory=list)
+    __slots__ = ("errors", "gone", "meta", "seen", "shown", "wake")
+
+    def __init__(self, meta: ObjectMeta, wake: timedelta | None = None) -> None:
+        self.meta = meta
+        self.wake = wake
+        self.seen: Any = None
+        self.gone = False
+        self.shown: dict[str, str] = {}
+        self.errors: list[KubewrightError] = []
 
     def sooner(self, wake: timedelta | None) -> None:
         """Look again after this time at the latest."""
@@ -268,6 +272,8 @@ class ObjectReconciler(Generic[Obj, View, P]):
     async def report(self, found: Obj, seen: View, plan: P, outcome: Outcome) -> Result | None:
         """Write the status, and send the events; when to come back for a status that would be too early."""
         written, again, status = False, None, None
+        if outcome.seen is not None:
+            seen = outcome.seen
         if not outcome.gone:
             if self.looks_again:
                 meta = found.metadata
@@ -278,8 +284,14 @@ class ObjectReconciler(Generic[Obj, View, P]):
                     seen = await self.look_again(now, seen, outcome)
                 found, outcome.meta = now, now.metadata
             status = self.status(seen, plan, outcome)
-            if status is not None:
-                written, again = await self._write(found.status, status, outcome)
+            if status is None:
+                pass
+            elif self._paced:
+                urgent = bool(outcome.errors)
+                written, again = await self.reports.write(outcome.meta, found.status, status, urgent=urgent)
+            elif patch := merge_patch(found.status, status):
+                await self._write(patch, outcome)
+                written = True
         for event in self.events(seen, plan, status, written=written):
             self.tell(found, event)
         return again
@@ -308,17 +320,11 @@ class ObjectReconciler(Generic[Obj, View, P]):
             return error
         return None
 
-    async def _write(self, before: Any, status: Any, outcome: Outcome) -> tuple[bool, Result | None]:
-        """Write the status, if it says something new; as ``Reports.write``."""
-        meta = outcome.meta
-        if self._paced:
-            return await self.reports.write(meta, before, status, urgent=bool(outcome.errors))
-        if status is before:
-            return False, None
-        key = Key(meta.namespace, meta.name)
+    async def _write(self, status: Patch, outcome: Outcome) -> None:
+        key = Key(outcome.meta.namespace, outcome.meta.name)
         self.writing.add(key)
         try:
-            return await self._writer.report(meta, before, status), None
+            await self.patch(outcome, {"status": status}, subresource="status")
         finally:
             self.writing.discard(key)
 

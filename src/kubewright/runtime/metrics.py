@@ -67,6 +67,8 @@ class Metrics:
             ("client", "method", "resource", "code"),
             registry=self.registry,
         )
+        self._series: dict[tuple[str, str, str, int], Counter] = {}
+        """Those of requests; to find one by its labels costs as much as all else of a count."""
         self._counters: dict[str, Counter] = {}
         self._second_names: set[str] = set()
         self._families = _Families()
@@ -109,7 +111,11 @@ class Metrics:
 
     def requested(self, client: str, method: str, resource: str, code: int) -> None:
         """A request to an API server ended with ``code``, or with none (0)."""
-        self._requests.labels(client, method, resource, str(code)).inc()
+        labels = client, method, resource, code
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = self._requests.labels(client, method, resource, str(code))
+        series.inc()
 
     def render(self) -> bytes:
         """The text that Prometheus scrapes."""

@@ -1,12 +1,12 @@
 """What a controller reports on its objects: statuses, and events about those that it cannot work on.
 
-Theory.      A burst of changes becomes a few writes of a status: the first goes out at once, the next ones no
-             sooner than an interval apart, and the reconciler comes back for one that is too early, so the
-             last state is always written. In Cluster API conditions repeat what an object waits for, in
-             every object that it belongs to: a status that only says the same in other words, or that
-             something is still on its way, waits longer (``Pace``), and what happens next mostly comes first.
-             A problem is reported by one event, until it changes.
-             The watch shows our own write of a status, too, often before its answer is here. That event
+Pace.        A status that says something new is written at once, or a moment later where news comes in parts.
+             One that only says what is still waited for, or the same in other words, is written when that
+             lasts, and later still where many objects come up at once; what happens next mostly comes first.
+             Which status says something new, each API says for its kinds (``Pace.only_waiting``). A burst of
+             changes becomes a few writes: the next ones go out no sooner than an interval apart, and the
+             reconciler comes back for one that is too early, so the last state is always written.
+Own writes.  The watch shows our own write of a status, too, often before its answer is here. That event
              wakes no pass: while a write is under way ``matters`` drops changes of the status alone, and
              notes the newest version that it dropped. If that is newer than the version in the answer,
              another client has written after us, and the reconciler looks again at once.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kubewright import builtin
 from kubewright.api.core import CRD, NAMESPACE
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kubewright.api.core import NODE, Node
-from kubewright.api.machine.updates import CANDIDATE_LABEL, UPDATE_RESULT_LABEL, UpdateReason
+from kubewright.api.machine.names import CANDIDATE_LABEL, UPDATE_RESULT_LABEL, UpdateReason
 from kubewright.machines.machine.living import reason_in
 from kubewright.testing.world import World
 from kubewright.wire.errors import NotFound

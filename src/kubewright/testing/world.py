@@ -20,7 +20,7 @@ from kubewright.api.admission import Rules
 from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Event, Node
 from kubewright.api.kinds import Kind, dynamic
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock, SystemClock

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
-from kubewright.api.machine import crds as machines
+from kubewright.api.machine import manifests as machines
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.transport import InProcess
 from kubewright.testing.api import Api

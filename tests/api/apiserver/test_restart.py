@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.testing.clocks import LoopClock

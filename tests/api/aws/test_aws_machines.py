@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import CRD, NAMESPACE, SECRET
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
 from kubewright.apiserver.server import ApiServer

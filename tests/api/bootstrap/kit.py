@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import yaml
 
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
-from kubewright.api.cluster import crds as core
+from kubewright.api.cluster import manifests as core
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CONFIG_MAP, CRD, SECRET
 from kubewright.apiserver.server import ApiServer

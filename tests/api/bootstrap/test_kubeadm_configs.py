@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.api.bootstrap import rbac
+from kubewright.api.bootstrap import manifests
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CONFIG_MAP, SECRET
@@ -561,4 +561,4 @@ async def test_the_role_that_we_ship_allows_all_that_two_machines_ask_for(world:
     await world.machine("w")
     assert (await world.config("w")).status.ready
     needs = {need for _, request in world.line.asked for need in permissions.asked(request)}
-    assert permissions.missing(needs, permissions.granted(rbac.manifest())) == []
+    assert permissions.missing(needs, permissions.granted(manifests.manifest())) == []

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.api.cluster import rbac
+from kubewright.api.cluster import manifests
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.api.kinds import dynamic
@@ -688,4 +688,4 @@ async def test_the_roles_that_we_ship_allow_all_that_a_life_of_a_cluster_asks_fo
         await world.release()
         assert await world.gone(CLUSTER)
     needs = {need for _, request in world.line.asked for need in permissions.asked(request)}
-    assert permissions.missing(needs, permissions.granted(rbac.manifest())) == []
+    assert permissions.missing(needs, permissions.granted(manifests.manifest())) == []

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.bootstrap import manifests as bootstrap_rbac
 from kubewright.api.catalog import RULES, crds
-from kubewright.api.cluster import rbac as core_rbac
+from kubewright.api.cluster import manifests as core_rbac
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_SET
 from kubewright.api.core import CRD, NAMESPACE
-from kubewright.api.infra import rbac as infra_rbac
+from kubewright.api.infra import manifests as infra_rbac
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.rbac import ONE_NAMESPACE, within
@@ -241,7 +241,7 @@ async def test_programs_for_lists_beginnings_and_exclusions_of_namespaces_keep_t
 
 
 async def test_the_roles_for_one_namespace_allow_all_that_a_program_in_it_asks_for() -> None:
-    tables = (core_rbac.CORE, bootstrap_rbac.PROVIDER, infra_rbac.PROVIDER)
+    tables = (core_rbac.CORE, bootstrap_rbac.PROVIDER, infra_rbac.PROVIDER_RULES)
     grants = granted(role for table in tables for role in within(ONE_NAMESPACE, "r", table))
     async with site(ONE_NAMESPACE) as found, found.programs(options(ONE_NAMESPACE)) as (program,):
         await found.cluster("c", ONE_NAMESPACE)

@@ -5,15 +5,14 @@ import asyncio
 import pytest
 
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.clusters.cluster.verification import AT_ONCE, NOT_KNOWN, NOT_TRUSTED, Verifier
+from kubewright.clusters.cluster.look import AT_ONCE, NOT_KNOWN, NOT_TRUSTED, Verifier
 from kubewright.kube.access import Access
 from kubewright.kube.transport import Transport
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_server
 from kubewright.pki.clusters import LIFETIME, new_cluster_authority
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.testing.fault_server import fault_server
-from kubewright.testing.faults import Script
+from kubewright.testing.faults import Script, fault_server
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Response
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kubewright import builtin
-from kubewright.api.cluster.crds import crds as cluster_crds
-from kubewright.api.controlplane.crds import crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
+from kubewright.api.controlplane.manifests import crds
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,

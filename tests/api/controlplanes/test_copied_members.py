@@ -15,13 +15,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kubewright.api.cluster.crds import crds as cluster_crds
-from kubewright.api.controlplane.crds import crds
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_SNAPSHOT,
-    NESTED_CONTROL_PLANE,
-    ControlPlaneSnapshotStatus,
-)
+from kubewright.api.cluster.manifests import crds as cluster_crds
+from kubewright.api.controlplane.manifests import crds
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT, ControlPlaneSnapshotStatus
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CRD, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
-from kubewright.api.cluster.crds import crds as cluster_crds
-from kubewright.api.controlplane.crds import crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
+from kubewright.api.controlplane.manifests import crds
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CRD

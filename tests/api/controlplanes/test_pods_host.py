@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs
 
-from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane import manifests as rights
 from kubewright.api.controlplane.names import Component
 from kubewright.api.core import CONFIG_MAP, POD
 from kubewright.api.kinds import dynamic
@@ -365,7 +365,7 @@ async def test_the_role_of_the_controllers_is_enough_and_grants_no_more():
         await at_last(lambda: on.hosting.replace(on.identity, 0))
         await on.pod(lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"])
         await on.hosting.remove(on.identity, keep_data=False)
-        rules = [each for each in granted(rbac.manifest()) if each.resource in RULED]
+        rules = [each for each in granted(rights.manifest()) if each.resource in RULED]
         assert missing(on.log.needs, rules) == []
         assert not await on.client.list(CLAIM, "default")
         assert [str(each) for each in unused(on.log.needs, rules)] == GETS

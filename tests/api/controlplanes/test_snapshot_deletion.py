@@ -3,7 +3,7 @@
 from tests.api.controlplanes.kit import stage
 
 from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT
 from kubewright.wire.gvk import Key
 
 

@@ -11,7 +11,7 @@ from tests.api.controlplanes.buckets import KEY, buckets
 from tests.api.controlplanes.kit import KINDS, NAMES, Stage, stage
 
 from kubewright.api.cluster.names import PAUSED_ANNOTATION
-from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane import manifests
 from kubewright.api.controlplane.names import (
     FINALIZER,
     PUBLISHED_ANNOTATION,
@@ -19,13 +19,12 @@ from kubewright.api.controlplane.names import (
     SCHEDULE_LABEL,
     Component,
 )
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
-    NESTED_CONTROL_PLANE,
-    NESTED_ETCD,
 )
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.clock import SystemClock
 from kubewright.compose.embedded import Embedded
@@ -392,7 +391,7 @@ async def test_the_role_of_the_controllers_is_enough_for_snapshots_and_restores_
             return there == [None, None]
 
         await on.until(gone, 20)
-        grants = granted(rbac.manifest())
+        grants = granted(manifests.manifest())
         assert missing(on.log.needs, grants) == []
         names = ("controlplanesnapshot", "controlplanerestore")
         writes = [each for each in grants if each.verb not in ("get", "list", "watch")]

@@ -3,7 +3,7 @@
 from tests.api.controlplanes.kit import NAMES, stage
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane import manifests
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     NESTED_CONTROL_PLANE,
@@ -37,7 +37,7 @@ async def test_one_object_that_names_a_template_becomes_a_whole_control_plane():
             return not any(left)
 
         await on.until(gone)
-        grants = granted(rbac.manifest())
+        grants = granted(manifests.manifest())
         assert missing(on.log.needs, grants) == []
         creates = [each for each in grants if each.verb == "create" and each.resource.startswith("nested")]
         assert unused(on.log.needs, creates) == []

@@ -15,12 +15,8 @@ from tests.api.controlplanes.kit import NAMES, Stage, stage
 from tests.api.controlplanes.test_users import ready, said
 from tests.api.controlplanes.test_whole_planes import COMPONENTS, create, whole
 
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_SNAPSHOT,
-    CONTROL_PLANE_USER,
-    NESTED_CONTROL_PLANE,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER, NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.compose.plane_transports import PlaneTransports

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 from tests.api.controlplanes.kit import NAMES, Stage, stage
 
-from kubewright.api.cluster.crds import crds as cluster_crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane import rbac
-from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane import manifests
+from kubewright.api.controlplane.manifests import crds
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
@@ -24,7 +24,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.controlplanes.caches import Caches
-from kubewright.controlplanes.plane.wiring import ControlPlanes
+from kubewright.controlplanes.plane.act import ControlPlanes
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.informer import Change, Informers
@@ -453,7 +453,7 @@ OF_SNAPSHOTS = ("controlplanesnapshot", "controlplanerestore")
 """What these begin with has a test of its own, in test_snapshots.py."""
 IDLE = {
     "patch nestedclusters.infrastructure.cluster.x-k8s.io",
-    *(f"create {each}.controlplane.cluster.x-k8s.io" for each in rbac.COMPONENTS),
+    *(f"create {each}.controlplane.cluster.x-k8s.io" for each in manifests.COMPONENTS),
 }
 """For what this life of a control plane does not have: a Cluster, whose infrastructure gets an endpoint; and a
 template, whose test is in test_templated.py."""
@@ -474,7 +474,7 @@ async def test_the_role_of_the_controllers_allows_all_that_they_ask_for_and_litt
             return await on.get(NESTED_CONTROL_PLANE, "demo") is None
 
         await on.until(gone)
-        grants = [each for each in granted(rbac.manifest()) if each.resource not in NOT_ASKED_FOR]
+        grants = [each for each in granted(manifests.manifest()) if each.resource not in NOT_ASKED_FOR]
         assert missing(on.log.needs, grants) == []
         asked = [each for each in grants if not each.resource.startswith(OF_SNAPSHOTS)]
         writes = [each for each in asked if each.verb not in ("get", "list", "watch")]

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kubewright.api.catalog import RULES
-from kubewright.api.cluster.crds import crds as cluster_crds
+from kubewright.api.cluster.manifests import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CRD, EVENT, NAMESPACE, SECRET
-from kubewright.api.infra.crds import crds as infra_crds
+from kubewright.api.infra.manifests import crds as infra_crds
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,

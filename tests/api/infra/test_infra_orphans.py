@@ -8,7 +8,7 @@ from tests.api.infra.management import ENDPOINT, NS, Borrowed, management_cluste
 from kubewright.api.cluster.names import DELETE_FOR_MOVE_ANNOTATION
 from kubewright.api.cluster.v1beta1 import MACHINE
 from kubewright.api.core import CRD
-from kubewright.api.infra.crds import crds
+from kubewright.api.infra.manifests import crds
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.wire.gvk import Key

@@ -8,7 +8,7 @@ from tests.api.infra.management import GROUP, management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
-from kubewright.api.infra import rbac
+from kubewright.api.infra import manifests
 from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.rbac import READ
@@ -324,7 +324,7 @@ async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write
         await asyncio.sleep(30)
         needs = management.line.needs
 
-    grants = permissions.granted(rbac.manifest())
+    grants = permissions.granted(manifests.manifest())
     assert permissions.missing(needs, grants) == []
     unused = {each for each in permissions.unused(needs, grants) if each.verb in ("patch", "delete")}
     assert {each.resource for each in unused} <= {"events"}, "an event is patched when it comes again"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from kubewright.api.core import NODE, PDB
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.testing.faults import Delay, Fault
@@ -219,7 +219,7 @@ async def test_machines_whose_pods_are_listed_meanwhile_are_not_replaced_at_once
         )
         for name in names_of_both:
             await world.run_pod(name, name, labels={"app": "web"})
-            labels = {updates.CANDIDATE_LABEL: "true", updates.SELECTED_LABEL: "true"}
+            labels = {names.CANDIDATE_LABEL: "true", names.SELECTED_LABEL: "true"}
             await world.target.patch(NODE, Key("", name), {"metadata": {"labels": labels}})
         await world.clock.sleep(10)
         for name in names_of_both:

@@ -4,9 +4,8 @@ Another program, or a user, labels the nodes here, as MCM's deployment controlle
 """
 
 from kubewright.api.core import NODE, PDB, POD
-from kubewright.api.machine import updates
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import UpdateReason
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase, UpdateReason
 from kubewright.testing.faults import FORBIDDEN, Script
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
@@ -55,7 +54,7 @@ async def test_a_selected_node_is_drained_before_its_agent_may_update_it() -> No
 async def test_an_update_that_fails_says_why_and_can_be_tried_again() -> None:
     async with embedded_world(short_timeouts()) as world:
         name = await selected(world)
-        await world.note_node(name, {updates.UPDATE_FAILED_REASON_ANNOTATION: "no space left"})
+        await world.note_node(name, {names.UPDATE_FAILED_REASON_ANNOTATION: "no space left"})
         await label(world, name, update_result="failed")
         await world.until(in_phase(Phase.IN_PLACE_UPDATE_FAILED), "it failed")
         last = (await world.machine(name)).status.last_operation

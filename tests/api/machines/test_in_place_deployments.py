@@ -13,7 +13,7 @@ from tests.api.machines.ways import Way
 
 from kubewright.api.core import NODE
 from kubewright.api.machine import names
-from kubewright.api.machine.updates import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
+from kubewright.api.machine.names import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET, Machine
 from kubewright.testing.stage import stage
 from kubewright.testing.update_agent import Agent, label

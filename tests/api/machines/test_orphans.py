@@ -12,7 +12,7 @@ from tests.api.machines.ways import Way
 
 from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.api.storage import VOLUME_ATTACHMENT

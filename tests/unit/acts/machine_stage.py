@@ -18,15 +18,16 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.kube.patches import CONTESTS, Contests
 from kubewright.machines.machine import act
-from kubewright.machines.machine.act import TOKEN_NAMESPACE, Requests, token_name
-from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.act import TOKEN_NAMESPACE, token_name
+from kubewright.machines.machine.memory import Memory, Moments, Notes, Request
 from kubewright.machines.machine.seen import Call, Plan, Step, UpdateVm
 from kubewright.nodes.drain.removals import Removals
+from kubewright.runtime.lease import WHOLE
 from kubewright.runtime.result import Result
 from kubewright.testing.acts import Cloud, Happened, Told, at_rest, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen
-from kubewright.wire.errors import Forbidden
+from kubewright.wire.errors import ApiError, Forbidden, is_refusal
 from kubewright.wire.gvk import Key
 from kubewright.wire.patch import apply_merge
 
@@ -74,6 +75,23 @@ class Performed(Happened):
 Does = Callable[[], Awaitable[tuple[Shelf, Performed]]]
 
 
+class Remembering(Memory):
+    """A memory that has these notes on each machine, lists what succeeded, and takes each silence for long."""
+
+    def __init__(self, moments: Moments, notes: Notes, done: list[tuple[str, Step]]) -> None:
+        super().__init__(moments, timedelta())
+        self._given, self._done = notes, done
+
+    def notes(self, machine: Machine, *, keep: bool) -> Notes:
+        return self._given
+
+    def note_failure(self, uid: str, request: Request) -> bool:
+        return True
+
+    def succeeded(self, uid: str, step: Step) -> None:
+        self._done.append((uid, step))
+
+
 class Stage:
     """Both clusters, which note their writes in one list, and what a process has."""
 
@@ -97,10 +115,21 @@ class Stage:
             recorder=self.told,
             clock=self.target.clock,
             removals=self.removals,
+            caches=self.target.in_caches,
+            settings=SETTINGS,
+            shard=WHOLE,
+            volume_ids=None,
+            console=None,
+            hot_fields=None,
+            one_clock=False,
         )
-        requests = Requests(self.target.in_caches, self.target.client, self.target.clock, SETTINGS)
-        self.actor = act.Actor(
-            shared, requests, self.calls, self.wake, lambda uid, step: self.done.append((uid, step))
+        self.actor = act.Machines(
+            shared,
+            self.calls,
+            Remembering(Moments(self.target.client.steady()), self.notes, self.done),
+            busy=lambda: False,
+            wake=self.wake,
+            performed=lambda _seen, _plan: None,
         )
 
     def wake(self, key: Key, why: str) -> None:
@@ -130,11 +159,14 @@ class Stage:
     async def _perform(self, plan: Plan, sees: dict[str, Any]) -> Result:
         at = sees.pop("at", None)
         try:
-            return await self.actor.perform(seen(self.of, at, **sees), plan, self.notes)
+            return await self.actor.carry_out(self.of, seen(self.of, at, **sees), plan)
         except act.WriteFailed as write:
-            self.failed = write.step
-            self.said = str(write)
-            raise write.error from None
+            self.failed, self.said = write.refused.step, str(write.__cause__)
+            raise (write.__cause__ or write) from None
+        except ApiError as error:
+            if is_refusal(error):
+                self.failed, self.said = None, str(error)
+            raise
 
 
 def doing(

@@ -11,12 +11,13 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.errors import Deposed, Disconnected
-from kubewright.replicas.deployment import act, steps
+from kubewright.replicas.deployment import act
+from kubewright.replicas.deployment import seen as steps
 from kubewright.replicas.deployment.policy import DeploymentPolicy
-from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.doubts import Doubts, Refused, Stale
+from kubewright.replicas.deployment.seen import Outcome
 from kubewright.replicas.member import Member
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.writes import Doubts, Refused, Stale
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import AlreadyExists, Forbidden, NotFound, ServerError, TooManyRequests
@@ -33,6 +34,7 @@ from ..replicas.things import (
     THINGS,
     ThingDeployment,
     ThingSet,
+    but,
     deployment,
     seen,
     thing_set,
@@ -49,7 +51,7 @@ OURS = {
     "blockOwnerDeletion": True,
 }
 OTHERS = OwnerReference(api_version="v1", kind="ConfigMap", name="other", uid="other")
-COLLISIONS = replace(POLICY, metadata_keys=replace(POLICY.metadata_keys, collisions="collisions"))
+COLLISIONS = but(POLICY, metadata_keys=replace(POLICY.metadata_keys, collisions="collisions"))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, InitConfiguration, KubeadmConfigSpec
-from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, ObjectReference
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference

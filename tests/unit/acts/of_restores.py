@@ -12,21 +12,17 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION
-from kubewright.api.controlplane.v1alpha4 import (
-    NESTED_CONTROL_PLANE,
-    BucketLocation,
-    NestedEtcdStatus,
-    SnapshotLocation,
-)
+from kubewright.api.controlplane.snapshots import BucketLocation, SnapshotLocation
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedEtcdStatus
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.members import Credentials
+from kubewright.controlplanes.snapshots.act import NotRestored, Restorer
 from kubewright.controlplanes.snapshots.files import Damaged, NotKept, StoreFailed
-from kubewright.controlplanes.snapshots.restoring.act import NotRestored, Restorer
-from kubewright.controlplanes.snapshots.restoring.decide import Release, ReplaceData, Source, Stop, Verify
+from kubewright.controlplanes.snapshots.restoring import Release, ReplaceData, Source, Stop, Verify
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
@@ -384,7 +380,7 @@ HELD = (
     ),
 )
 ACT = Act(
-    "controlplanes.snapshots.restoring.act",
+    "controlplanes.snapshots.act",
     Verify | ReplaceData | Stop | Release,
     (*ABLE, *VERIFIED, *REPLACED, *DEPOSED, *HELD),
 )

@@ -10,18 +10,20 @@ from typing import Any
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import (
-    Address,
+from kubewright.api.controlplane.snapshots import (
     BucketLocation,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSpec,
+    SnapshotLocation,
+)
+from kubewright.api.controlplane.v1alpha4 import (
+    Address,
     EtcdStatus,
     NestedControlPlane,
     NestedControlPlaneSpec,
     NestedControlPlaneStatus,
     NestedEtcd,
     NestedEtcdStatus,
-    SnapshotLocation,
 )
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta
@@ -30,9 +32,9 @@ from kubewright.controlplanes.etcd import NoCredentials, NoData, Streamed
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Hosts, Instance, Running, WorkloadIdentity
 from kubewright.controlplanes.members import Credentials, Endpoint
+from kubewright.controlplanes.snapshots.act import NotTaken, Taker
 from kubewright.controlplanes.snapshots.files import SCRATCH, SQLITE, Damaged, StoreFailed, Taken
-from kubewright.controlplanes.snapshots.taking.act import NotTaken, Taker
-from kubewright.controlplanes.snapshots.taking.decide import DeleteFile, Take
+from kubewright.controlplanes.snapshots.taking import DeleteFile, Take
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf
@@ -446,6 +448,4 @@ DELETED = (
         then=left(said="there is no Secret login for bucket b", kept=DATA),
     ),
 )
-ACT = Act(
-    "controlplanes.snapshots.taking.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DEPOSED, *DELETED)
-)
+ACT = Act("controlplanes.snapshots.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DEPOSED, *DELETED))

@@ -4,6 +4,7 @@ Each act is given a plan that was made from an older version than the server has
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 from msgspec import structs
@@ -36,6 +37,7 @@ from kubewright.clusters.healthcheck import act as check_act
 from kubewright.clusters.healthcheck import seen as check_seen
 from kubewright.clusters.machine import act as machine_act
 from kubewright.clusters.machine import seen as machine_seen
+from kubewright.controlplanes.caches import Caches as PlaneCaches
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.plane import act as plane_act
 from kubewright.controlplanes.plane import decide as plane_decide
@@ -47,12 +49,14 @@ from kubewright.infra.machine.seen import Seen as InfraSeen
 from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine import act as mcm_act
 from kubewright.machines.machine import seen as mcm_seen
-from kubewright.machines.machine.memory import Notes
+from kubewright.machines.machine.memory import Memory, Moments
+from kubewright.machines.settings import MachineSettings
 from kubewright.pki.clusters import new_pair
 from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
+from kubewright.runtime.lease import WHOLE
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
@@ -139,11 +143,25 @@ async def mcm_machine() -> tuple[Shelf, Happened]:
     shelf, told, of = Shelf(), Told(), scenes.machine("", vm=False)
     shelf.lay(MCM_MACHINE, of)
     shared = Nothing(
-        control=shelf.client, target=shelf.client, recorder=told, clock=shelf.clock, removals=None
+        control=shelf.client,
+        target=shelf.client,
+        recorder=told,
+        clock=shelf.clock,
+        removals=None,
+        caches=Nothing(machines=shelf.caches.get(MCM_MACHINE)),
+        settings=MachineSettings(),
+        shard=WHOLE,
+        volume_ids=None,
+        console=None,
+        hot_fields=None,
+        one_clock=False,
     )
-    actor = mcm_act.Actor(shared, None, None, lambda *_: None, lambda *_: None)
+    memory = Memory(Moments(shelf.client.steady()), timedelta())
+    machines = mcm_act.Machines(
+        shared, None, memory, busy=lambda: False, wake=lambda *_: None, performed=lambda *_: None
+    )
     plan = mcm_seen.Plan((mcm_seen.Record(scenes.VM),))
-    return shelf, await done(actor.perform(scenes.seen(of), plan, Notes()), told)
+    return shelf, await done(machines.carry_out(of, scenes.seen(of), plan), told)
 
 
 async def infra_machine() -> tuple[Shelf, Happened]:
@@ -205,9 +223,10 @@ async def plane() -> tuple[Shelf, Happened]:
     shelf, told = Shelf(), Told()
     of = NestedControlPlane(metadata=META)
     shelf.lay(NESTED_CONTROL_PLANE, of)
-    actor = plane_act.Actor(shelf.client, told)
+    environment = Nothing(control=Nothing(client=shelf.client), recorder=told)
+    actor = plane_act.ControlPlanes(environment, PlaneCaches(shelf.caches))
     plan = plane_decide.Plan((plane_decide.AddFinalizer(),))
-    return shelf, await done(actor.perform(PlaneSeen(Family(of), BEGIN), plan), told)
+    return shelf, await done(actor.carry_out(of, PlaneSeen(Family(of), BEGIN), plan), told)
 
 
 ACTS = {

@@ -4,7 +4,6 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.bootstrap import names
-from kubewright.api.bootstrap.defaults import template_with_defaults, with_defaults
 from kubewright.api.bootstrap.v1beta1 import (
     KUBEADM_CONFIG,
     BootstrapToken,
@@ -28,7 +27,12 @@ from kubewright.api.bootstrap.v1beta1 import (
     SecretSource,
     User,
 )
-from kubewright.api.bootstrap.validate import validate_config, validate_template
+from kubewright.api.bootstrap.validate import (
+    template_with_defaults,
+    validate_config,
+    validate_template,
+    with_defaults,
+)
 
 IGNITION = names.Format.IGNITION.value
 

@@ -20,7 +20,7 @@ from kubewright.api.cluster.conditions import (
     unknown_condition,
     with_conditions,
 )
-from kubewright.api.cluster.v1beta1.shared import Condition
+from kubewright.api.cluster.v1beta1 import Condition
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)

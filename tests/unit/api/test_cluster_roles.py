@@ -2,10 +2,10 @@
 
 import pytest
 
-from kubewright.api.bootstrap import rbac as bootstrap
-from kubewright.api.cluster import rbac as core
-from kubewright.api.controlplane import rbac as controlplane
-from kubewright.api.infra import rbac as infrastructure
+from kubewright.api.bootstrap import manifests as bootstrap
+from kubewright.api.cluster import manifests as core
+from kubewright.api.controlplane import manifests as controlplane
+from kubewright.api.infra import manifests as infrastructure
 from kubewright.testing.permissions import Permission, granted
 
 CORE, BOOTSTRAP = granted(core.manifest()), granted(bootstrap.manifest())

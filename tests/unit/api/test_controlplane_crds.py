@@ -9,11 +9,11 @@ import pytest
 
 from kubewright.api.catalog import DEFINITIONS
 from kubewright.api.cluster.names import CONTRACT_LABEL
-from kubewright.api.controlplane import crds, rbac
+from kubewright.api.controlplane import manifests
 from kubewright.testing.crd_facts import facts
 
 TABLES = Path(__file__).parent / "crd_facts"
-OURS = {crd["metadata"]["name"]: crd for crd in crds.crds()}
+OURS = {crd["metadata"]["name"]: crd for crd in manifests.crds()}
 UPSTREAMS = [name for name in OURS if not name.startswith(("nestedcontrolplanetemplates", "controlplane"))]
 
 ATOMIC = {
@@ -67,7 +67,7 @@ def test_the_contract_finds_v1alpha4(crd):
 
 
 def test_a_short_name_stands_for_one_kind():
-    ours = [each.kind.resource for each in crds.DEFINITIONS]
+    ours = [each.kind.resource for each in manifests.DEFINITIONS]
     others = {
         name
         for definitions in DEFINITIONS.values()
@@ -80,11 +80,11 @@ def test_a_short_name_stands_for_one_kind():
 
 
 def test_users_may_do_with_every_kind_what_they_may_do_with_deployments():
-    wanted = {(each.kind.resource.group, each.kind.resource.plural) for each in crds.DEFINITIONS}
+    wanted = {(each.kind.resource.group, each.kind.resource.plural) for each in manifests.DEFINITIONS}
     for role in ("view", "edit"):
         assert wanted <= {
             (rule["apiGroups"][0], kind)
-            for each in rbac.roles_of_users()
+            for each in manifests.roles_of_users()
             if each["metadata"]["name"].endswith(f"-{role}")
             for rule in each["rules"]
             for kind in rule["resources"]

@@ -2,9 +2,8 @@
 
 import pytest
 
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT_SCHEDULE
 from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROL_PLANE_TEMPLATE,
     NESTED_ETCD,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.api.bootstrap import crds as bootstrap
-from kubewright.api.cluster import crds as cluster
+from kubewright.api.bootstrap import manifests as bootstrap
+from kubewright.api.cluster import manifests as cluster
 from kubewright.api.cluster.names import CLUSTERCTL_LABEL, CONTRACT_LABEL, PROVIDER_LABEL
 from kubewright.testing.crd_facts import facts
 

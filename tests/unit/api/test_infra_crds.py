@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.api.infra.crds import crds
+from kubewright.api.infra.manifests import crds
 from kubewright.api.infra.v1beta1 import GROUP
 from kubewright.wire.plurals import crd_name
 

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from kubewright.api.crd import schema_of
-from kubewright.api.machine import rbac
-from kubewright.api.machine.crds import crds, files, manifest
+from kubewright.api.machine import manifests
+from kubewright.api.machine.manifests import crds, files, manifest
 
 ROOT = Path(__file__).parents[3]
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in crds()}
@@ -181,16 +181,18 @@ def test_a_type_without_a_schema_is_refused():
         schema_of(set[str])
 
 
-@pytest.mark.parametrize(("folder", "texts"), [("deploy/crds", files()), ("deploy/rbac", rbac.files())])
+@pytest.mark.parametrize(
+    ("folder", "texts"), [("deploy/crds", files()), ("deploy/rbac", manifests.role_files())]
+)
 def test_committed_files_are_current(folder, texts):
     committed = {path.name: path.read_text() for path in (ROOT / folder).iterdir()}
     assert committed == texts, "run: make gen"
 
 
-@pytest.mark.parametrize("half", rbac.HALVES)
+@pytest.mark.parametrize("half", manifests.HALVES)
 def test_the_rules_of_each_half_are_current(half):
     folder = ROOT / "deploy" / "beside-mcm" / half
-    texts = rbac.patches_of(half)
+    texts = manifests.patches_of(half)
     assert {name: (folder / name).read_text() for name in texts} == texts, "run: make gen"
 
 

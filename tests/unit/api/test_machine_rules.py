@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from kubewright.api.machine import names
-from kubewright.api.machine.crds import crds
-from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine.manifests import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.machine.validate import (
     validate_class,
     validate_deployment,
     validate_machine,
     validate_set,
+    with_defaults,
 )
 from kubewright.api.meta import with_finalizer, without_finalizer
 

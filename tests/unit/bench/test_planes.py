@@ -5,7 +5,7 @@ from bench.planes.memory import fitting
 from bench.planes.waiting import waits_for
 
 from kubewright.api.cluster.conditions import READY, false_condition, true_condition
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedControlPlaneStatus
 from kubewright.api.meta import ObjectMeta
 

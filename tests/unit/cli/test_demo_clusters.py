@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubewright.api.cluster.v1beta1 import Cluster, Condition, Machine
-from kubewright.api.cluster.v1beta1.clusters import ClusterStatus
-from kubewright.api.cluster.v1beta1.machines import MachineStatus
+from kubewright.api.cluster.v1beta1 import Cluster, ClusterStatus, Condition, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.cli.demo import manifests
 from kubewright.cli.demo.clusters import WORDS, cluster_phase, rolled, state

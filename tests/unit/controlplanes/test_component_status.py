@@ -20,8 +20,7 @@ from tests.unit.controlplanes.component_views import (
 
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
-from kubewright.api.controlplane.names import Component, Phase
-from kubewright.api.controlplane.reasons import ComponentCondition
+from kubewright.api.controlplane.names import Component, ComponentCondition, Phase
 from kubewright.api.controlplane.v1alpha4 import (
     Address,
     NestedAPIServerSpec,

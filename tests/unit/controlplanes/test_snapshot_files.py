@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
+from kubewright.api.controlplane.snapshots import SnapshotLocation
 from kubewright.controlplanes.snapshots.files import (
     BLOCK,
     EMBEDDED,

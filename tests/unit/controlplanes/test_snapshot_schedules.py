@@ -4,15 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_SNAPSHOT_SCHEDULE
-from kubewright.controlplanes.snapshots.schedules.decide import (
-    Create,
-    Delete,
-    Seen,
-    decide,
-    snapshot_of,
-    status_of,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_SNAPSHOT_SCHEDULE
+from kubewright.controlplanes.snapshots.schedules import Create, Delete, Seen, decide, snapshot_of, status_of
 
 
 def at(text):

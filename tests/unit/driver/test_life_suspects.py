@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, Try, due, update_suspects
-from kubewright.driver.life.suspects import Noted, Suspects
+from kubewright.orphans import Noted, Suspects
 from kubewright.testing.clocks import ManualClock
 from kubewright.wire.gvk import Key
 

@@ -1,7 +1,6 @@
 """Scenes of a deployment, of things: its sets and their members in the caches, and what the look must say."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,15 +11,15 @@ from kubewright.replicas.deployment.look import look as look_at
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import Member
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.ownership import WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.rollout.progress import Counts
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
 
-from ..replicas.things import GROUP, POLICY, SETS, THINGS, Thing, ThingSet, deployment, thing_set
+from ..replicas.things import GROUP, POLICY, SETS, THINGS, Thing, ThingSet, but, deployment, thing_set
 from .of_sets import Them
 
-KEEPS = replace(POLICY, keeps_controlled=True, look=lambda _deployment: "around")
+KEEPS = but(POLICY, keeps_controlled=True, look=lambda _deployment: "around")
 COUNTS = Counts(3, 2, 1)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.defaults import default_health_check
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_HEALTH_CHECK, MachineHealthCheck
 from kubewright.api.cluster.v1beta1 import ObjectReference as Ref
+from kubewright.api.cluster.validate import default_health_check
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.healthcheck.look import Looker
 from kubewright.clusters.healthcheck.seen import NodeState, Seen
-from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.kube.informer import Informers
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import BEGIN

@@ -24,8 +24,9 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb, VmSeen
 from kubewright.machines.caches import Caches, LookDeps
 from kubewright.machines.machine.applied import Specs
+from kubewright.machines.machine.decide import refusal_of
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.memory import Moments
+from kubewright.machines.machine.memory import Memory, Moments
 from kubewright.machines.machine.seen import Begun, Record, Refused, Seen
 from kubewright.machines.migration.old_classes import OldClasses
 from kubewright.machines.settings import MachineSettings, ReplacementCounts
@@ -36,7 +37,7 @@ from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.testing.scenes import NOW, READY, SILENT, VM, called, machine, minutes, node
 from kubewright.wire.errors import Forbidden
-from kubewright.wire.gvk import Resource
+from kubewright.wire.gvk import Key, Resource
 
 SETTINGS, ALONE = MachineSettings(), MachineSettings(joins=False)
 WANTS_TOKEN = b"join <<BOOTSTRAP_TOKEN>>"
@@ -97,7 +98,8 @@ class Machines(Shelf):
             console=ends if console else None,
             hot_fields=lambda _class: ["tags"],
         )
-        self.looker = Looker(deps, self.calls, self.moments)
+        self.memory = Memory(self.moments, settings.unreachable_after)
+        self.looker = Looker(deps, self.calls, self.memory)
         if visible:
             for each in (self.in_caches.machines, self.in_caches.nodes):
                 each.visibility.gained(0)
@@ -105,6 +107,12 @@ class Machines(Shelf):
     async def look(self, of: Machine, *, busy: bool = False, at: float = 0) -> Seen:
         self.clock.passed = at
         return await self.looker.look(of, busy=busy)
+
+
+def counted(machines: Machines, other: Machine) -> None:
+    """Another worker has just decided to replace it."""
+    key = Key(other.metadata.namespace, other.metadata.name)
+    machines.memory.begin_replacement(key, machines.looker.group_of(other))
 
 
 def klass(*, secret: str = "", **spec: Any) -> MachineClass:
@@ -163,7 +171,7 @@ def scene(
 
 
 def _refused(machines: Machines) -> None:
-    machines.looker.remember_refusal(machine("Running"), Record(VM), Forbidden("no"))
+    machines.memory.refuse("u1", refusal_of(Record(VM), Forbidden("no"), NOW))
 
 
 def _hidden(machines: Machines) -> None:
@@ -172,7 +180,7 @@ def _hidden(machines: Machines) -> None:
 
 def _others_drain(machines: Machines) -> None:
     for number in range(2):
-        machines.looker.notes(named(deleted(), f"other-{number}"))
+        machines.memory.notes(named(deleted(), f"other-{number}"), keep=False)
 
 
 def _gap(machines: Machines) -> None:
@@ -468,7 +476,7 @@ LOOK = Look(
             scene(
                 POOL,
                 (MACHINE, POOL),
-                before=lambda machines: machines.looker.count_as_replaced(named(POOL, "m9")),
+                before=lambda machines: counted(machines, named(POOL, "m9")),
             ),
             {"counts.unhealthy": 1, "counts.joined": 1, "counts.turn": timedelta()},
         ),
@@ -488,7 +496,7 @@ LOOK = Look(
                 owned(machine("Unknown")),
                 *IN_SET,
                 shard=Shard(1, 2),
-                before=lambda machines: machines.looker.count_as_replaced(owned(named(POOL, "m9"))),
+                before=lambda machines: counted(machines, owned(named(POOL, "m9"))),
             ),
             {
                 "counts.replacing": 1,

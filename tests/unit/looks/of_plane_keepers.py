@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Component, Reason
 from kubewright.api.core import SECRET
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.component.look import CertificateRequest

@@ -1,7 +1,6 @@
 """Scenes of a set, of the simulator's toys: its members in the cache, and what the look must say of them."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -10,8 +9,8 @@ from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import Awaited
+from kubewright.replicas.member import SPACE, letters
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.naming import SPACE, letters
 from kubewright.replicas.set.look import Looker, Memory
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import BURST, Seen, Wait
@@ -29,8 +28,10 @@ from simulation.toys.kinds import (
 )
 from simulation.toys.policy import DESIRED, NO_CREATION, NUMBER, TOY_SETS, read
 
+from ..replicas.things import but
+
 LABELS = {"app": "a"}
-RANDOM = replace(TOY_SETS, number_annotation="", keeps_controlled=True, look=lambda _set: "around")
+RANDOM = but(TOY_SETS, number_annotation="", keeps_controlled=True, look=lambda _set: "around")
 CONTROLLER = OwnerReference(
     api_version="toys.example.com/v1", kind="ToyDeployment", name="d", uid="d", controller=True
 )

@@ -7,12 +7,8 @@ from typing import Any, cast
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_SNAPSHOT,
-    NESTED_CLUSTER,
-    NESTED_CONTROL_PLANE,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.caches import Caches

@@ -8,8 +8,13 @@ from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineClassCondition, MachineClassStatus
-from kubewright.api.machine.v1alpha1.classes import SecretReference
+from kubewright.api.machine.v1alpha1 import (
+    Machine,
+    MachineClass,
+    MachineClassCondition,
+    MachineClassStatus,
+    SecretReference,
+)
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError, Unimplemented
 from kubewright.driver.hot import written

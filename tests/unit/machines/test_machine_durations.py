@@ -10,8 +10,8 @@ from kubewright.api.machine.v1alpha1 import LastOperation
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.reconciler import OF_KIND, Lasted, fails_to_join, lasted
 from kubewright.machines.machine.seen import Call, Plan, Seen
+from kubewright.machines.machine.wiring import OF_KIND, Lasted, fails_to_join, lasted
 from kubewright.testing.scenes import GONE, NOW, VM, called, machine, minutes, node, seen
 
 JOINED = LastOperation(type=OperationType.CREATE, state=OperationState.SUCCESSFUL)

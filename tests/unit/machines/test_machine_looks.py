@@ -19,8 +19,9 @@ from kubewright.kube.header import read
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, LookDeps, shared_of
+from kubewright.machines.machine.decide import refusal_of
 from kubewright.machines.machine.look import Looker
-from kubewright.machines.machine.memory import Moments, Read
+from kubewright.machines.machine.memory import Memory, Moments, Read
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.settings import MachineSettings
 from kubewright.runtime.lease import Shard
@@ -65,7 +66,9 @@ class Eyes:
         caches = Caches(informers, informers, MachineSettings())
         caches.nodes.visibility.gained(0)
         deps = LookDeps(target=client, caches=caches, clock=self.clock, settings=MachineSettings())
-        self.looker = Looker(deps, NoCalls(), Moments(client.steady()))
+        self.looker = Looker(
+            deps, NoCalls(), Memory(Moments(client.steady()), deps.settings.unreachable_after)
+        )
 
     async def look(self, at: float, answer: Response) -> Seen:
         self.clock.passed, self.answer = at, answer
@@ -238,32 +241,32 @@ async def test_of_a_machine_that_is_gone_nothing_is_kept() -> None:
     machines.moments.on_change(
         Change(Key("default", "m1"), None, read(MACHINE.encode(of)), lambda _: of), live=True
     )
-    before = machines.looker.notes(of)
-    machines.looker.remember_refusal(of, None, Forbidden("no"))
-    machines.looker.forget(of.metadata.uid)
+    before = machines.looker.notes(of, None)
+    machines.memory.refuse(of.metadata.uid, refusal_of(None, Forbidden("no"), NOW))
+    machines.memory.forget(of.metadata.uid)
     seen = await machines.look(of)
-    assert machines.looker.notes(of) is not before
+    assert machines.looker.notes(of, None) is not before
     assert (seen.refused, seen.begun.created) == ((), None)
 
 
 async def test_another_machines_notes_stay_when_one_is_forgotten() -> None:
     machines, of = Machines(), machine("Terminating", deleted=minutes(1))
-    before = machines.looker.notes(of)
-    machines.looker.remember_refusal(of, None, Forbidden("no"))
-    machines.looker.forget("another")
-    assert machines.looker.notes(of) is before
+    before = machines.looker.notes(of, None)
+    machines.memory.refuse(of.metadata.uid, refusal_of(None, Forbidden("no"), NOW))
+    machines.memory.forget("another")
+    assert machines.looker.notes(of, None) is before
     assert len((await machines.look(of)).refused) == 1
 
 
 async def test_notes_on_the_living_are_kept_only_while_something_goes_on() -> None:
     machines, of = Machines(), machine("Running")
-    assert machines.looker.notes(of) is not machines.looker.notes(of)
-    kept = machines.looker.notes(of, keep=True)
-    assert machines.looker.notes(of, keep=True) is kept
-    assert machines.looker.notes(of) is kept  # for the last time
-    assert machines.looker.notes(of) is not kept
+    assert machines.looker.notes(of, None) is not machines.looker.notes(of, None)
+    kept = machines.looker.notes(of, None, keep=True)
+    assert machines.looker.notes(of, None, keep=True) is kept
+    assert machines.looker.notes(of, None) is kept  # for the last time
+    assert machines.looker.notes(of, None) is not kept
     asked_for = preserved()
-    assert machines.looker.notes(asked_for) is machines.looker.notes(asked_for)
+    assert machines.looker.notes(asked_for, None) is machines.looker.notes(asked_for, None)
 
 
 async def test_a_vm_that_the_driver_told_of_two_machines_is_the_first_ones() -> None:
@@ -273,7 +276,7 @@ async def test_a_vm_that_the_driver_told_of_two_machines_is_the_first_ones() -> 
     first, second = (named(machine("", vm=False), name) for name in ("m1", "m2"))
     assert (await machines.look(first)).vm == ENSURED
     assert (await machines.look(second)).vm.instance is None
-    machines.looker.forget(first.metadata.uid)
+    machines.memory.forget(first.metadata.uid)
     assert (await machines.look(second)).vm == ENSURED
 
 

@@ -16,8 +16,8 @@ from kubewright.kube.client import Client, Written
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, Shared
-from kubewright.machines.machine.memory import Moments
-from kubewright.machines.machine.reconciler import Machines
+from kubewright.machines.machine.act import Machines
+from kubewright.machines.machine.memory import Memory, Moments
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
 from kubewright.providers.sim.cloud import Cloud
@@ -76,7 +76,15 @@ class Process:
         self.written: list[Any] = []
         """The patches of the machine's status."""
         calls = VmCalls(driver, steady, lambda _key: None)
-        self.machines = Machines(shared, calls, Moments(steady), lambda: False, lambda _key, _why: None)
+        memory = Memory(Moments(steady), settings.unreachable_after)
+        self.machines = Machines(
+            shared,
+            calls,
+            memory,
+            busy=lambda: False,
+            wake=lambda _key, _why: None,
+            performed=lambda _seen, _plan: None,
+        )
 
     async def reconcile(self, at: float, answers: Answers) -> tuple[Result, Noted]:
         self.clock.passed, self.answers = START + at, answers

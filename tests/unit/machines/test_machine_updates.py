@@ -8,9 +8,8 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition
-from kubewright.api.machine import updates
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import UpdateReason
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase, UpdateReason
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine.decide import decide
@@ -22,9 +21,9 @@ from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Attachment
 from kubewright.testing.scenes import NOW, POD, READY, SILENT, machine, minutes, node, seen
 
-CANDIDATE, SELECTED = {updates.CANDIDATE_LABEL: "true"}, {updates.SELECTED_LABEL: "true"}
+CANDIDATE, SELECTED = {names.CANDIDATE_LABEL: "true"}, {names.SELECTED_LABEL: "true"}
 BOTH = CANDIDATE | SELECTED
-GOOD, BAD = ({updates.UPDATE_RESULT_LABEL: said} for said in ("successful", "failed"))
+GOOD, BAD = ({names.UPDATE_RESULT_LABEL: said} for said in ("successful", "failed"))
 BUSY = DrainPlan(evict=(POD,), waiting=(POD,), wake=timedelta(seconds=5))
 EMPTY = DrainPlan(done=True)
 
@@ -39,7 +38,7 @@ def at(
     """A node with these labels, whose condition InPlaceUpdate has this reason."""
     said = NodeCondition(type="InPlaceUpdate", status="True", reason=reason, last_transition_time=NOW)
     found = node(*(conditions or (READY,)), *([said] if reason else []), cordoned=cordoned)
-    noted = {updates.UPDATE_FAILED_REASON_ANNOTATION: why} if why else {}
+    noted = {names.UPDATE_FAILED_REASON_ANNOTATION: why} if why else {}
     meta = structs.replace(found.metadata, labels={**found.metadata.labels, **labels}, annotations=noted)
     return structs.replace(found, metadata=meta)
 
@@ -78,7 +77,7 @@ MARKS: list[tuple[str, str, Node, tuple[str, str] | None]] = [
     ("in any state", "Running", at(BOTH | GOOD, UpdateReason.SELECTED), UPDATED),
     ("a bad one with its reason", "InPlaceUpdateFailed", at(BOTH | BAD, UpdateReason.READY, why="no disk"), BROKEN),
     ("a result of another word is none", "InPlaceUpdating",
-     at(BOTH | {updates.UPDATE_RESULT_LABEL: "perhaps"}, UpdateReason.READY), None),
+     at(BOTH | {names.UPDATE_RESULT_LABEL: "perhaps"}, UpdateReason.READY), None),
     ("without its result a failed update is tried again", "InPlaceUpdateFailed", at(BOTH, UpdateReason.FAILED), A_SELECTED),
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
-from kubewright.machines.machine.reconciler import machine_if_it_matters
+from kubewright.machines.machine.wiring import machine_if_it_matters
 from kubewright.testing.scenes import machine
 from kubewright.wire.gvk import Key
 

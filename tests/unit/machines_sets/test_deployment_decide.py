@@ -30,10 +30,8 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, identity, name_and_hash, propagated_template
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set, sized
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.decide import decide, new_set, sized
+from kubewright.replicas.deployment.seen import (
     Adopt,
     AnnotateMembers,
     ChangeDeployment,
@@ -42,9 +40,10 @@ from kubewright.replicas.deployment.steps import (
     DeleteSets,
     Disown,
     RecordEvent,
+    Seen,
     Step,
 )
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 

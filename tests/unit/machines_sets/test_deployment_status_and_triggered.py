@@ -26,11 +26,9 @@ from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, deployment_status, triggered, why_rewritten
 from kubewright.machines.machineset.decide import FROZEN
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.progress import progress_reported
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
-from kubewright.replicas.deployment.status import next_look
-from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.decide import new_set
+from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.status import next_look, progress_reported
 from kubewright.rollout.model import Sizes
 from kubewright.rollout.progress import Counts
 from kubewright.wire.gvk import Key

@@ -33,11 +33,9 @@ from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_pa
 from kubewright.machines.node_marks import preserved, rolling, sync_node, unpreserved
 from kubewright.machines.rolling.reconciler import ANNOTATED, marks_of
 from kubewright.replicas.deployment.decide import decide as decide_deployment
-from kubewright.replicas.deployment.progress import rolled_out
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
-from kubewright.replicas.deployment.status import counted
-from kubewright.replicas.deployment.steps import ChangeSet, CreateSet, Outcome
+from kubewright.replicas.deployment.decide import new_set
+from kubewright.replicas.deployment.seen import ChangeSet, CreateSet, Outcome, Seen
+from kubewright.replicas.deployment.status import counted, rolled_out
 from kubewright.replicas.set.look import size_contradiction
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key

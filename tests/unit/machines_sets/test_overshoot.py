@@ -28,10 +28,9 @@ from kubewright.machines.machineset.decide import FreezeLimits, freeze, limits_o
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.settings import SetSettings
+from kubewright.replicas.deployment.seen import ChangeDeployment, ChangeSet
 from kubewright.replicas.deployment.seen import Seen as DeploymentSeen
-from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import PatchObject
+from kubewright.replicas.set.seen import PatchObject, Seen, Wait
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)

@@ -28,8 +28,8 @@ from kubewright.machines.node_marks import rolling
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.reconciler import marks_of
 from kubewright.machines.rolling.seen import MarkNode, MarkSet, Nodes
+from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 

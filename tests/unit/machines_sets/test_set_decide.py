@@ -27,12 +27,12 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.decide import MachineSetSeen
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.policy import MACHINE_SETS
-from kubewright.replicas.naming import letters, number_of, verified_number
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.member import letters, number_of, verified_number
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Memory, size_contradiction
-from kubewright.replicas.set.seen import BURST, Seen, Wait
-from kubewright.replicas.set.steps import (
+from kubewright.replicas.set.seen import (
+    BURST,
     Adopt,
     Annotate,
     Create,
@@ -40,7 +40,9 @@ from kubewright.replicas.set.steps import (
     Disown,
     Propagate,
     RecordNumber,
+    Seen,
     Step,
+    Wait,
 )
 from kubewright.wire.gvk import Key
 

@@ -9,13 +9,13 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeSpec, Taint
-from kubewright.api.machine import names, updates
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import (
+from kubewright.api.machine import names
+from kubewright.api.machine.names import (
     CANDIDATE_LABEL,
     SELECTED_LABEL,
     UPDATE_AIM_ANNOTATION,
     UPDATE_RESULT_LABEL,
+    Phase,
 )
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
@@ -35,8 +35,8 @@ from kubewright.machines.machineset.policy import moved_patch
 from kubewright.machines.rolling.decide import aim_of, decide, update_labels, updates_in_place
 from kubewright.machines.rolling.reconciler import patch_of
 from kubewright.machines.rolling.seen import ClearMoved, LabelNode, MarkNode, Move, Nodes, UpdateMark
+from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 
@@ -187,7 +187,7 @@ def test_how_far_it_is_is_said() -> None:
 
 
 def node(*labels: str, cordoned: bool = False, **annotations: str) -> Node:
-    held = {"aim": UPDATE_AIM_ANNOTATION, "why": updates.UPDATE_FAILED_REASON_ANNOTATION}
+    held = {"aim": UPDATE_AIM_ANNOTATION, "why": names.UPDATE_FAILED_REASON_ANNOTATION}
     meta = ObjectMeta(
         name="a",
         labels=dict.fromkeys(labels, "x"),
@@ -211,7 +211,7 @@ ALL = (CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL)
         pytest.param(
             node(*ALL, cordoned=True, aim="41", why="no"), RELEASED,
             {"metadata": {"labels": dict.fromkeys(ALL), "annotations": {
-                updates.UPDATE_FAILED_REASON_ANNOTATION: None, UPDATE_AIM_ANNOTATION: None}},
+                names.UPDATE_FAILED_REASON_ANNOTATION: None, UPDATE_AIM_ANNOTATION: None}},
              "spec": {"unschedulable": False}},
             id="one that is released takes pods again",
         ),

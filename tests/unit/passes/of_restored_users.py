@@ -7,7 +7,8 @@ from tests.unit.looks.of_plane_users import a_user
 from tests.unit.looks.planes import There, a_cluster, a_plane, a_restore, a_secret, key
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, NESTED_CONTROL_PLANE
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.base.clock import Clock
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.controlplanes.users import seen

@@ -7,14 +7,14 @@ from tests.unit.looks.of_snapshot_schedules import a_schedule, of_schedule
 from tests.unit.looks.planes import There, a_cluster, a_plane, a_restore, a_snapshot, key, staged
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane.v1alpha4 import (
+from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
-    NESTED_CONTROL_PLANE,
 )
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.base.delays import JUST_PAST
-from kubewright.controlplanes.snapshots.schedules.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_schedules as wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
 

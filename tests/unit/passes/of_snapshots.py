@@ -12,16 +12,12 @@ from tests.unit.looks.planes import There, a_cluster, a_component, a_plane, a_se
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_SNAPSHOT,
-    NESTED_API_SERVER,
-    NESTED_CONTROL_PLANE,
-    NESTED_ETCD,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT
+from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.controlplanes.etcd import Streamed
 from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.members import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.taking.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_snapshots as wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 

@@ -19,9 +19,8 @@ from tests.unit.replicas.things import (
     thing_set,
 )
 
-from kubewright.replicas.deployment.progress import progress_reported
-from kubewright.replicas.deployment.status import conditions, next_look
-from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.seen import Outcome
+from kubewright.replicas.deployment.status import conditions, next_look, progress_reported
 
 NEW = thing_set("new", 3, 2)
 ALL = members("new", 3)

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.replicas.things import DEPLOYMENTS, GROUP, SELECTOR, T0, SetSpec, Thing, ThingSet, deployment
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference, Requirement
-from kubewright.replicas.ownership import (
+from kubewright.replicas.objects import (
     adopted,
     contradicts_template,
     disowned,

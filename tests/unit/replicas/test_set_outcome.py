@@ -1,6 +1,6 @@
 """What a set's status is told of a pass in which creations or deletions have failed."""
 
-from kubewright.replicas.set.outcome import FAILED_CREATE, FAILED_DELETE, Outcome
+from kubewright.replicas.set.act import FAILED_CREATE, FAILED_DELETE, Outcome
 from kubewright.replicas.set.policy import Failure
 from kubewright.wire.errors import Forbidden
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.rollout.words import told
 
-from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.in_place import selectable
-from kubewright.rollout.model import Fleet, Freeze, Group, Resize, Sizes
-from kubewright.rollout.planner import MCM_SCALING, InPlaceUpdate, plan
+from kubewright.rollout.model import Bounds, Fleet, Freeze, Group, Resize, Sizes
+from kubewright.rollout.planner import MCM_SCALING, InPlaceUpdate, plan, selectable
 
 ONE_LESS = InPlaceUpdate(0, 1)
 ONE_MORE = InPlaceUpdate(1, 0)

@@ -5,9 +5,8 @@ from operator import attrgetter
 
 import pytest
 
-from kubewright.rollout.bounds import bounds
-from kubewright.rollout.model import Fleet, Group, Resize
-from kubewright.rollout.rolling import rolling
+from kubewright.rollout.model import Fleet, Group, Resize, bounds
+from kubewright.rollout.planner import rolling
 
 NEW, OLD, OLDER = "new", "old", "older"
 

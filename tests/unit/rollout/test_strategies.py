@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.rollout.words import told
 
-from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Create, Fleet, Freeze, Group, Resize, Sizes
+from kubewright.rollout.model import Bounds, Create, Fleet, Freeze, Group, Resize, Sizes
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,

@@ -2,7 +2,7 @@
 
 Invariants.  Each equals upstream's v1.7.1. Names that all of Cluster API shares (labels, keys of Secrets, the
              sentinel file) stand in ``api.cluster.names``, types and reasons of conditions in
-             ``api.cluster.reasons``.
+             ``api.cluster.conditions``.
 Source       capi.md §4.3, §9.
 Called by    ``bootstrap`` and what reads its data: infrastructure providers, the simulated cloud.
 """

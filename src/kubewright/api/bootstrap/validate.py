@@ -1,14 +1,18 @@
-"""The rules of a KubeadmConfig beyond its schema.
+"""What an omitted field of a KubeadmConfig means, and the rules beyond its schema.
 
 Theory.      A rule that upstream's webhook has, has its message here too, because users search for it. Mounts
              that the format cannot express are refused as well: upstream, they fail on the machine only.
              Upstream has Ignition behind a feature gate; here it is on; what it cannot express is refused.
-Invariants.  Pure; every violation is reported, in the order of the fields. No content of a file and no
+             Upstream's webhook writes defaults into the object; controllers apply them when they read one, so
+             that an object which was written without the webhook means the same.
+Invariants.  Pure. Defaults are idempotent; a field that is set is never changed, a section that is absent
+             stays so. Every violation is reported, in the order of the fields. No content of a file and no
              password is in a message.
-Source       capi.md §2.7, §13.4.
 Called by    the admission of KubeadmConfig and KubeadmConfigTemplate; ``bootstrap``, since an object may have
              been written without it.
 """
+
+from msgspec import structs
 
 from kubewright.api.bootstrap.names import Format
 from kubewright.api.bootstrap.v1beta1 import (
@@ -16,9 +20,44 @@ from kubewright.api.bootstrap.v1beta1 import (
     KubeadmConfig,
     KubeadmConfigSpec,
     KubeadmConfigTemplate,
+    NodeRegistration,
     SecretSource,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
+
+PULL_POLICY = "IfNotPresent"
+
+
+def with_defaults(config: KubeadmConfig) -> KubeadmConfig:
+    """The KubeadmConfig as controllers must understand it."""
+    return structs.replace(config, spec=defaulted(config.spec))
+
+
+def template_with_defaults(template: KubeadmConfigTemplate) -> KubeadmConfigTemplate:
+    """The template, its spec with the same defaults."""
+    inner = template.spec.template
+    changed = structs.replace(inner, spec=defaulted(inner.spec))
+    return structs.replace(template, spec=structs.replace(template.spec, template=changed))
+
+
+def defaulted(spec: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """The spec with a format, and a pull policy in each section that is there."""
+    init, join = spec.init_configuration, spec.join_configuration
+    if init is not None:
+        init = structs.replace(init, node_registration=_registration(init.node_registration))
+    if join is not None:
+        join = structs.replace(join, node_registration=_registration(join.node_registration))
+    return structs.replace(
+        spec,
+        format=spec.format or Format.CLOUD_CONFIG.value,
+        init_configuration=init,
+        join_configuration=join,
+    )
+
+
+def _registration(given: NodeRegistration) -> NodeRegistration:
+    return structs.replace(given, image_pull_policy=given.image_pull_policy or PULL_POLICY)
+
 
 ONE_CONTENT = "only one of content or contentFrom may be specified for a single file"
 ONE_PASSWORD = "only one of passwd or passwdFrom may be specified for a single user"  # words, no password

@@ -15,7 +15,7 @@ from typing import Any
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, GROUP, PLACE
 from kubewright.api.capacity.validate import WAYS
 from kubewright.api.crd import Column, Definition, crd
-from kubewright.api.machine.crds import AGE, HEADER, as_yaml
+from kubewright.api.machine.manifests import AGE, HEADER, as_yaml
 from kubewright.api.rbac import READ, Rule, granted, of_users
 
 ONE_WAY = {

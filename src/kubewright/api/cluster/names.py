@@ -4,7 +4,7 @@ Theory.      Providers written in Go, clusterctl, cluster-autoscaler and kubectl
              annotations and finalizers. They stand here once, for the core and for the bootstrap and
              infrastructure providers.
 Invariants.  A reader never raises: what it cannot read counts as absent, because a user may have typed it.
-Source       capi.md §4.1-4.3, §2.2; seeds 000-002. ``reasons`` has what controllers report.
+             ``conditions`` has what controllers report.
 """
 
 from base64 import urlsafe_b64encode

@@ -18,6 +18,13 @@ from datetime import timedelta
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane import schedules
 from kubewright.api.controlplane.names import CHANNEL, LONGEST_CLUSTER_NAME, PACKAGE
+from kubewright.api.controlplane.snapshots import (
+    ControlPlaneRestore,
+    ControlPlaneSnapshot,
+    ControlPlaneSnapshotSchedule,
+    SnapshotFile,
+    SnapshotLocation,
+)
 from kubewright.api.controlplane.v1alpha4 import (
     DELETE,
     GROUP,
@@ -26,9 +33,6 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
     RETAIN,
     ComponentSpec,
-    ControlPlaneRestore,
-    ControlPlaneSnapshot,
-    ControlPlaneSnapshotSchedule,
     ControlPlaneUser,
     ControlPlaneUserSpec,
     Credential,
@@ -38,8 +42,6 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneTemplate,
     Patch,
     SleepSchedule,
-    SnapshotFile,
-    SnapshotLocation,
     TemplateComponents,
 )
 from kubewright.api.faults import Errors, Fault, FieldError

@@ -1,19 +1,31 @@
-"""The rules beyond the schema, in MCM's words.
+"""What an omitted field of a MachineDeployment means, and the rules beyond the schema, in MCM's words.
 
 Theory.      Upstream checks these when it reconciles and only logs what is wrong; so do we check,
              but the controllers tell it in events and conditions. Messages and paths equal
              upstream's where upstream has the rule, because users search for them.
-Invariants.  Pure; every violation is reported, in the order of the fields. MachineDeployments are
-             judged after ``defaults``. Each error reads like kube-apiserver's:
+             The seed promises defaults that upstream never fills in: an empty strategy is a RollingUpdate,
+             and its bounds have values. Our CRDs say so too, where a schema can; what it cannot say (bounds
+             for a RollingUpdate that has no block of its own), and a cluster that has upstream's CRDs, need
+             ``with_defaults``: controllers apply it when they read a deployment, and never write the result
+             back. An omitted ``excessReplicas`` means what an annotation says (``excess.KEPT_ANNOTATION``).
+             An omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its workers:
+             nothing is taken away before its successor is there. With a surge of 0 an omitted maxUnavailable
+             means 1, because both cannot be 0 (where both are given as 0, ``rollout`` takes 1 as well).
+Invariants.  Pure. Completing is idempotent; a field that is set is never changed, and what is wrong stays
+             wrong: the rules judge the result. An InPlaceUpdate gets the same bounds, but never a strategy
+             block or an orchestration that it did not have. Every violation is reported, in the order of the
+             fields. Each error reads like kube-apiserver's:
              ``spec.class.kind: Required value: Kind is required``.
-Source       mcm.md §1.7. Ours are the rules that upstream crashes on or cannot have: a missing or
-             empty selector, unreadable durations and percentages, negative numbers.
+Source       docs/reference/mcm-parity.md. Ours are the rules that upstream crashes on or cannot have: a
+             missing or empty selector, unreadable durations and percentages, negative numbers.
 Called by    ``machines``; ``api.catalog``, by which a server refuses what would break a rule.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
+
+from msgspec import structs
 
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
 from kubewright.api.machine import excess
@@ -31,9 +43,49 @@ from kubewright.api.machine.v1alpha1 import (
     MachineTemplateSpec,
     RollingUpdate,
 )
-from kubewright.api.meta import LabelSelector
+from kubewright.api.meta import LabelSelector, integer
 from kubewright.base.limits import number_of
 from kubewright.wire.naming import machine_name_problem
+
+MAX_SURGE = 1
+MAX_UNAVAILABLE = 0
+
+Bounds = TypeVar("Bounds", bound=RollingUpdate)
+
+
+def with_defaults(deployment: MachineDeployment) -> MachineDeployment:
+    """The deployment as controllers must understand it."""
+    given = deployment.spec
+    strategy, more = _complete_strategy(given.strategy), given.excess_replicas
+    if more is None and excess.KEPT_ANNOTATION in deployment.metadata.annotations:
+        more = integer(deployment.metadata.annotations, excess.KEPT_ANNOTATION)
+    if (strategy, more) == (given.strategy, given.excess_replicas):
+        return deployment
+    return structs.replace(deployment, spec=structs.replace(given, strategy=strategy, excess_replicas=more))
+
+
+def _complete_strategy(given: MachineDeploymentStrategy) -> MachineDeploymentStrategy:
+    kind = given.type or StrategyType.ROLLING_UPDATE
+    rolling, in_place = given.rolling_update, given.in_place_update
+    if kind == StrategyType.ROLLING_UPDATE:
+        rolling = _complete_bounds(rolling or RollingUpdate())
+    if kind == StrategyType.IN_PLACE_UPDATE and in_place is not None:
+        in_place = _complete_bounds(in_place)
+    return MachineDeploymentStrategy(type=kind, rolling_update=rolling, in_place_update=in_place)
+
+
+def _complete_bounds(given: Bounds) -> Bounds:
+    surge, unavailable = given.max_surge, given.max_unavailable
+    if surge is None:
+        surge = MAX_SURGE
+    if unavailable is None:
+        unavailable = 1 if _is_zero(surge) else MAX_UNAVAILABLE
+    return structs.replace(given, max_surge=surge, max_unavailable=unavailable)
+
+
+def _is_zero(value: int | str) -> bool:
+    return value in (0, "0%")
+
 
 INT32_MAX = 2**31 - 1
 _WHOLE = re.compile("[0-9]{1,10}")

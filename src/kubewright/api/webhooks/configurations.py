@@ -1,4 +1,4 @@
-"""The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of our webhooks.
+"""The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of our webhooks, and its rights.
 
 Theory.      An API server asks a webhook about the writes that its entry names: here those that create an
              object of one kind or change it, and of the changes only those of fields that a rule or a
@@ -8,8 +8,12 @@ Theory.      An API server asks a webhook about the writes that its entry names:
 Invariants.  Pure. Every field that an API server would fill in is written, so that what is wanted and what
              is found can be compared. Paths and names of webhooks are upstream's, names of configurations
              are not.
-Source       capi.md §13.4; the API of admissionregistration.k8s.io/v1.
-Called by    ``runtime.webhooks.keeper``, which writes them; ``compose.webhooks``, which knows where we are.
+             An account that may create any webhook configuration could read and change every write to the
+             cluster. So ours may only change the two of its own name, which the installation creates empty
+             (``deploy/clusters/webhooks.yaml``) and which go with it; and only the Secret of its name. No
+             rule lists or watches: the objects are read by their names.
+Called by    ``runtime.webhooks.keeper``, which writes them; ``compose.webhooks``, which knows where we are;
+             ``make gen``, which writes ``deploy/clusters``.
 """
 
 import base64
@@ -20,6 +24,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubewright.api.kinds import dynamic
+from kubewright.api.machine.manifests import HEADER, as_yaml
+from kubewright.api.rbac import NAMESPACE, Rule, granted
 from kubewright.api.webhooks.review import Stage, Webhook
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.gvk import Key, Resource
@@ -206,3 +212,35 @@ def _problem(url: str) -> str:
     if parts.username or parts.password or parts.query or parts.fragment or parts.path not in ("", "/"):
         return "has a host and a port only"
     return ""
+
+
+CONFIGURATIONS = (
+    Rule(
+        GROUP,
+        (MUTATING.resource.plural, VALIDATING.resource.plural),
+        ("get", "patch"),
+        "which writes API servers ask about, where, and whom they trust",
+        everywhere=True,
+        names=(NAME,),
+    ),
+)
+
+KEYS = (
+    Rule("", ("secrets",), ("create",), "the first replica makes the keys"),
+    Rule(
+        "", ("secrets",), ("get", "patch"), "all replicas serve with them, and one renews them", names=(NAME,)
+    ),
+)
+
+
+def files() -> dict[str, str]:
+    """The manifests as files of ``deploy/clusters``: name to text."""
+    return {"webhooks-rbac.yaml": HEADER + as_yaml(manifest())}
+
+
+def manifest() -> list[dict[str, Any]]:
+    """The roles of a process with webhooks, bound to our account."""
+    return [
+        *granted("ClusterRole", NAME, CONFIGURATIONS),
+        *granted("Role", NAME, KEYS, namespace=NAMESPACE),
+    ]

@@ -27,6 +27,8 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, has_signed, new_authority, new_client, new_server
+from kubewright.pki.credentials import Renewal
+from kubewright.pki.facts import validity
 from kubewright.wire.http import User
 
 OWNER_ONLY_FOLDER = 0o700
@@ -77,7 +79,8 @@ def _replace(target: Path, content: bytes) -> None:
 LIFETIME = timedelta(days=3650)
 """Of the authority; what it signs lasts as long by default."""
 
-RENEWED_BEFORE = timedelta(days=365)
+RENEWAL = Renewal(margin=timedelta(days=365), with_authority=False)
+"""At a start, what ends within a year is made anew."""
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 """Always in the server's certificate: names and addresses; the last three are those inside of a cluster."""
@@ -136,7 +139,7 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False, names: Itera
     now, known = clock.now(), tuple(dict.fromkeys((*NAMES, *names)))
 
     def lasting(identity: Identity) -> bool:
-        return identity.expires > now + RENEWED_BEFORE
+        return RENEWAL.due(*validity(identity.certificate)) > now
 
     def ours(identity: Identity) -> bool:
         return lasting(identity) and has_signed(authority, identity)

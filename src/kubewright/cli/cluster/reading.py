@@ -8,8 +8,8 @@ Called by    ``command``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.cluster.names import SECRET_VALUE_KEY, kubeconfig_secret
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,

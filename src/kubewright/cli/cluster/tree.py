@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import READY, TRUE
+from kubewright.api.cluster.conditions import READY, TRUE, ConditionType
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
-from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.controlplane.reasons import PlaneCondition
+from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.meta import Json, Value
 from kubewright.cli.counts import part, ready_of_wanted
 

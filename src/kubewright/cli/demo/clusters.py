@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api import catalog
-from kubewright.api.cluster.conditions import FALSE, UNKNOWN
-from kubewright.api.cluster.reasons import ClusterPhase, ConditionType, MachinePhase
+from kubewright.api.cluster.conditions import FALSE, UNKNOWN, ClusterPhase, ConditionType, MachinePhase
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,

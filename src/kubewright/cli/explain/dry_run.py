@@ -41,6 +41,7 @@ from kubewright.machines.excess.decide import decide as decide_taints
 from kubewright.machines.excess.reconciler import MACHINE_TAINT
 from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.machines.machine.look import Looker
+from kubewright.machines.machine.memory import Memory as MachineMemory
 from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
@@ -49,7 +50,7 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.ownership import WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.replicas.set.decide import decide as decide_set
 from kubewright.replicas.set.look import Looker as SetLooker
 from kubewright.replicas.set.look import Memory
@@ -127,7 +128,8 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
         return told
     await _fill_secrets(control, caches, found, told)
     deps = LookDeps(target=target, caches=caches, clock=control.clock, settings=settings)
-    seen = await Looker(deps, _NoCalls(), Moments(control.steady())).look(found, busy=False)
+    memory = MachineMemory(Moments(control.steady()), deps.settings.unreachable_after)
+    seen = await Looker(deps, _NoCalls(), memory).look(found, busy=False)
     seen = replace(seen, unreachable="", watching_since=None, visible_since=None)
     foresight = foresee(seen, after)
     told.decided.append(_decision("machine", foresight.now))

@@ -23,7 +23,7 @@ from kubewright.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kubewright.machines.settings import MachineSettings
-    from kubewright.rollout.bounds import IntOrPercent
+    from kubewright.rollout.model import IntOrPercent
 
 
 class Program(StrEnum):

@@ -4,7 +4,7 @@ Theory.      All steps are tried; what one of them could not do is kept, shown b
              the end of the pass, so that the runtime retries it. That an object changed or went meanwhile is
              not shown: the cache will bring it.
 Invariants.  A write onto what was read names its version, a deletion its uid.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.pki.clusters import contents_of
-from kubewright.replicas.effects import error_of, run_parallel
+from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.runtime.credentials.values import Found, secret_of
 from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key

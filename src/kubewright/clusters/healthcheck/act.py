@@ -3,7 +3,7 @@
 Invariants.  Conditions of a machine are written onto the version that was read: its own controller writes
              others. What went wrong with one machine does not stop what is done about the others. That a
              request cannot be made is shown by the status, any other write that is refused is an event.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from typing import assert_never
 from msgspec import to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import EventReason
+from kubewright.api.cluster.conditions import EventReason
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, MACHINE_HEALTH_CHECK, Machine
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters import owned
-from kubewright.clusters.external.cloning import cloned
+from kubewright.clusters.external.object import cloned
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,
@@ -30,8 +30,8 @@ from kubewright.clusters.healthcheck.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import Contested, onto
-from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import error_of, run_parallel
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import is_refusal, is_stale
 from kubewright.wire.gvk import Key

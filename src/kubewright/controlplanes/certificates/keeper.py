@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
-from kubewright.api.controlplane.names import Component, StopBefore
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Component, Reason, StopBefore
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.plan import in_seconds

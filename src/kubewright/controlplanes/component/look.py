@@ -18,8 +18,7 @@ from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.conditions import is_condition_true
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import ComponentCondition
+from kubewright.api.controlplane.names import Component, ComponentCondition
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec, NestedEtcd
 from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET

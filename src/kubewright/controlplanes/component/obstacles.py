@@ -20,8 +20,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION
-from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.api.controlplane.names import (
+    KEEP_DATA_ANNOTATION,
+    LOST_DATA_ANNOTATION,
+    ComponentCondition,
+    Reason,
+)
 from kubewright.base.plan import Awaited
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Seen
 from kubewright.controlplanes.component.workload import outdated, problem_of_number

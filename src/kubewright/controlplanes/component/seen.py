@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION, Component
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION, Component, Reason
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.component.policies import Policy

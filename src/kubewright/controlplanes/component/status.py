@@ -27,8 +27,7 @@ from kubewright.api.cluster.conditions import (
     with_conditions,
 )
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.controlplane.names import COMPONENT_LABEL, Phase
-from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.api.controlplane.names import COMPONENT_LABEL, ComponentCondition, Phase, Reason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.obstacles import (

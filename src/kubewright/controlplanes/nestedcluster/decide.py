@@ -21,7 +21,7 @@ from kubewright.api.cluster.conditions import (
 )
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
 from kubewright.base.plan import Awaited
@@ -53,9 +53,7 @@ class PublishEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[PublishEndpoint]):
-    """What to do now. ``silent``: not even the status is written."""
-
-    silent: bool = False
+    """What to do now with a NestedCluster."""
 
 
 def decide(seen: Seen) -> Plan:

@@ -31,8 +31,7 @@ from kubewright.api.cluster.conditions import (
     with_conditions,
 )
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.reasons import ComponentCondition, PlaneCondition, Reason
+from kubewright.api.controlplane.names import Component, ComponentCondition, PlaneCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import (
     ApiServerStatus,
     EtcdStatus,

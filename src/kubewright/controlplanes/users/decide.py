@@ -30,8 +30,7 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
-from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.names import FINALIZER, Reason
 from kubewright.api.controlplane.v1alpha4 import ControlPlaneUserStatus
 from kubewright.api.controlplane.validate import lifetime_of
 from kubewright.base.clock import rfc3339

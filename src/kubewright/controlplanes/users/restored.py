@@ -17,12 +17,8 @@ import structlog
 
 from kubewright.api.cluster.names import KUBECONFIG_SUFFIX, SECRET_VALUE_KEY
 from kubewright.api.controlplane.names import USER_LABEL
-from kubewright.api.controlplane.v1alpha4 import (
-    CONTROL_PLANE_RESTORE,
-    CONTROL_PLANE_USER,
-    Credential,
-    NestedControlPlane,
-)
+from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE
+from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER, Credential, NestedControlPlane
 from kubewright.api.controlplane.validate import MOST_LIFETIME
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.controlplanes.caches import Caches

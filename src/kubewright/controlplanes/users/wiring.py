@@ -15,8 +15,7 @@ from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import Cluster
-from kubewright.api.controlplane.names import FINALIZER, Component
-from kubewright.api.controlplane.reasons import USER_REPORTER
+from kubewright.api.controlplane.names import FINALIZER, USER_REPORTER, Component
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_USER,
     ControlPlaneUser,

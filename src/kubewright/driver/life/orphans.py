@@ -9,8 +9,8 @@ Theory.      A VM may outlive the object that it was made for: its creation came
              try was the longest ago. A deletion that failed is not repeated before the pause of its error.
              So VMs that cannot be deleted hold up no others.
 Invariants.  To be listed once never confirms. What a list shows may be as old as the question for it.
-Source       mcm.md §9.1; decisions 0009 and 0027.
-Called by    ``suspects``, which remembers what is compared here; ``machines.orphans``, ``infra.orphans``.
+             Why so: decisions 0009 and 0027.
+Called by    ``kubewright.orphans``, which remembers what is compared here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from math import inf
 
 from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import Instance
-from kubewright.driver.life.doubts import LONGEST_CREATION
+from kubewright.driver.life.plan import LONGEST_CREATION
 
 LONGEST_PASS = 900.0
 """Deadline of a pass in seconds: lists and deletions that each wait for their slot (``driver.guard``)."""

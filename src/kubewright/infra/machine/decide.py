@@ -184,7 +184,7 @@ def await_node(seen: Seen) -> Plan | None:
         return Plan(because="its VM has become a Node", report=joined) if late else None
     within = seen.settings.node_within
     if (left := since + within - seen.now) > timedelta(0):
-        return replace(report_complete(seen), wake=left)
+        return _complete_until(left)
     if seen.console is None or (again := seen.console.at + within - seen.now) <= timedelta(0):
         return Plan((ReadConsole(),), because="no Node has come of its VM; its console is read")
     message = f"no Node has come of its VM in {format_duration(within)}"
@@ -196,7 +196,11 @@ def await_node(seen: Seen) -> Plan | None:
 
 def report_complete(_seen: Seen) -> Plan:
     """The VM exists, is complete and on record."""
-    return Plan(because="its VM is complete", report=true_condition(ConditionType.VM_READY))
+    return _complete_until(None)
+
+
+def _complete_until(wake: timedelta | None) -> Plan:
+    return Plan(wake=wake, because="its VM is complete", report=true_condition(ConditionType.VM_READY))
 
 
 def _not_made(vm: VmPlan) -> Plan:

@@ -14,7 +14,8 @@ Called by    ``runtime.controller``, with the key of a KubewrightCluster; put to
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
@@ -28,26 +29,23 @@ from kubewright.api.infra.v1beta1 import (
     KubewrightMachine,
     Provision,
 )
-from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
-from kubewright.driver.contract import ClassRequest, Instance, stub
-from kubewright.driver.errors import DriverError, During, NotFound, Unimplemented
+from kubewright.driver.contract import ClassRequest, Instance
+from kubewright.driver.errors import Unimplemented
 from kubewright.driver.life.calls import VmCalls
-from kubewright.driver.life.orphans import LONGEST_PASS, NotListed, may_leave_a_vm
-from kubewright.driver.life.suspects import Suspects
+from kubewright.driver.life.orphans import may_leave_a_vm
 from kubewright.infra.caches import Caches, Shared, owner_key
 from kubewright.infra.orphans.decide import ListedVm, why_kept_by_cache, why_kept_by_server, why_not_judged
 from kubewright.infra.provision import class_request, cloud_owner, domain_of, effective
 from kubewright.kube.informer import Change
+from kubewright.orphans import Collector, Deletion, Suspects, from_server
+from kubewright.orphans import controller as listing
+from kubewright.orphans import listed as listed_by
 from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
 from kubewright.wire import errors
 from kubewright.wire.gvk import Key
-
-NO_PAUSE = timedelta(0)
-"""Nothing failed that a cloud asks to wait for: the next pass may go on."""
 
 log = structlog.get_logger(__name__)
 
@@ -59,15 +57,10 @@ class OrphanVms:
         self._shared = shared
         self._caches = shared.caches
         self._settings = shared.settings.orphans
-        self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
         self._suspects = Suspects(self._settings, shared.clock)
+        self._collector = Collector(ClusterPolicy(shared), shared.driver, self._suspects)
         self._moved: dict[Key, set[str]] = {}
-        self._collected = shared.metrics.counter(
-            "cluster_orphan_vms_collected",
-            "VMs of clusters that were deleted because no machine wanted them",
-            ("namespace", "cluster"),
-        )
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -89,10 +82,9 @@ class OrphanVms:
         if noted.new:
             log.info("VMs of a cluster without a machine", cluster=str(key), vms=noted.new)
 
-        async def collect(vm: Instance) -> timedelta | None:
-            return await self._collect(cluster, listed[vm.provider_id][1], vm)
-
-        wake = await self._suspects.collect(key, noted, collect)
+        wake = await self._collector.collect(
+            key, noted, lambda vm: Target(cluster, listed[vm.provider_id][1])
+        )
         return Result.later(self._settings.period).sooner(Result.later(wake))
 
     def note_deleted(self, key: Key, gone: KubewrightMachine, now: datetime) -> bool:
@@ -112,13 +104,10 @@ class OrphanVms:
         found: dict[str, tuple[Instance, ClassRequest]] = {}
         for request in self._requests(cluster, owner):
             try:
-                for vm in await self._shared.driver.list(request):
+                for vm in await listed_by(self._shared.driver, request, f"cluster {cluster.metadata.name}"):
                     found.setdefault(vm.provider_id, (vm, request))
             except Unimplemented:
                 log.debug("this driver cannot list VMs", driver=request.machine_class.provider)
-            except DriverError as error:
-                name = cluster.metadata.name
-                raise NotListed(f"the VMs of cluster {name} were not listed: {error}") from error
         return found
 
     def _requests(self, cluster: KubewrightCluster, owner: Cluster) -> Iterator[ClassRequest]:
@@ -158,53 +147,70 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _collect(
-        self, cluster: KubewrightCluster, request: ClassRequest, vm: Instance
-    ) -> timedelta | None:
-        """Delete a confirmed orphan, if the server agrees. None: it is gone; else how long to wait at least
-        before it is tried again."""
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster whose orphans are deleted. ``request``: what the driver was asked that has listed the VM."""
+
+    cluster: KubewrightCluster
+    request: ClassRequest
+
+
+class ClusterPolicy:
+    """The policy of ``orphans.Collector`` for the VMs of a cluster: nothing goes with one.
+
+    Before a driver is asked, the server has said that the cluster is not paused and that there is no such
+    machine.
+    """
+
+    tells_of_gone = True
+
+    def __init__(self, shared: Shared) -> None:
+        self._client = shared.control
+        self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
+        self._collected = shared.metrics.counter(
+            "cluster_orphan_vms_collected",
+            "VMs of clusters that were deleted because no machine wanted them",
+            ("namespace", "cluster"),
+        )
+
+    async def may_go(self, target: Target, vm: Instance) -> Deletion | str:
+        """As ``Policy.may_go``; a server that was asked in vain spares the VM."""
+        cluster = target.cluster
         try:
-            why = await self._why_kept_by_server(cluster, vm)
+            why = await self._why_kept(cluster, vm)
         except KubewrightError as error:
             why = f"the API server was asked in vain: {error}"
-        if why:
-            log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
-            return NO_PAUSE
-        what = f"{vm.provider_id} of machine {vm.machine_name}"
-        known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
-        machine = stub(vm.machine_name, cluster.metadata.namespace, vm.owner_uid, **known)
-        try:
-            with suppress(NotFound):
-                await self._shared.driver.delete(request.of(machine))
-        except DriverError as error:
-            message = f"VM {what} is not deleted: {error}"
-            self._recorder.event(cluster, EventReason.FAILED_ORPHAN_DELETE, message, warning=True)
-            return error.pause(During.DELETING)
-        log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
-        message = f"Deleted VM {what}: there is no such machine"
-        self._recorder.event(cluster, EventReason.ORPHAN_DELETED, message)
-        self._collected.labels(cluster.metadata.namespace, cluster.metadata.name).inc()
-        return None
+        return why or Deletion(target.request, cluster.metadata.namespace, vm.owner_uid)
 
-    async def _why_kept_by_server(self, cluster: KubewrightCluster, vm: Instance) -> str:
+    async def is_cleared(self, vm: Instance, deletion: Deletion) -> bool:
+        """As ``Policy.is_cleared``: always."""
+        return True
+
+    def deleted(self, target: Target, message: str) -> None:
+        """As ``Policy.deleted``."""
+        self._recorder.event(target.cluster, EventReason.ORPHAN_DELETED, message)
+        self._collected.labels(target.cluster.metadata.namespace, target.cluster.metadata.name).inc()
+
+    def failed(self, target: Target, message: str) -> None:
+        """As ``Policy.failed``."""
+        self._recorder.event(target.cluster, EventReason.FAILED_ORPHAN_DELETE, message, warning=True)
+
+    async def _why_kept(self, cluster: KubewrightCluster, vm: Instance) -> str:
         """What the server says, asked now.
 
         Raises:
             ApiError, TransportError: it did not say whether there is such a machine.
         """
-        client, key = self._shared.control, Key(cluster.metadata.namespace, cluster.metadata.name)
-        now, owner, same_name = None, None, None
+        client, key = self._client, Key(cluster.metadata.namespace, cluster.metadata.name)
+        now, owner = None, None
         with suppress(errors.NotFound):
             now = await client.get(KUBEWRIGHT_CLUSTER, key)
         place = owner_key(now.metadata, CLUSTER) if now is not None else None
         if now is not None and now.metadata.uid == cluster.metadata.uid and place is not None:
             with suppress(errors.NotFound):
                 owner = await client.get(CLUSTER, place)
-        try:
-            same_name = await client.get(KUBEWRIGHT_MACHINE, Key(key.namespace, vm.machine_name))
-        except errors.NotFound as error:
-            if not error.names(vm.machine_name):
-                raise
+        same_name = await from_server(client, KUBEWRIGHT_MACHINE, Key(key.namespace, vm.machine_name))
         return why_not_judged(now, owner) or why_kept_by_server(vm, same_name)
 
 
@@ -212,17 +218,8 @@ def wire(shared: Shared, calls: VmCalls) -> Controller:
     """The controller, listening to what may leave a VM behind."""
     caches, settings = shared.caches, shared.settings.orphans
     soon, steady = settings.soon.total_seconds(), shared.control.steady()
-    curve = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
     orphans = OrphanVms(shared, calls)
-    controller = Controller(
-        "kubewrightorphan",
-        orphans,
-        shared.clock,
-        workers=4,
-        timeout=LONGEST_PASS,
-        metrics=shared.metrics,
-        curve=curve,
-    )
+    controller = listing("kubewrightorphan", orphans, shared.clock, shared.metrics)
 
     def cluster_changed(change: Change[KubewrightCluster]) -> None:
         if spec_or_existence(change):

@@ -11,8 +11,8 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import excess
-from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineDeployment, MachineSet
+from kubewright.api.machine.validate import with_defaults
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
@@ -22,10 +22,9 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.excess.decide import KeepFree, counts, decide
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.effects import error_of, run_parallel, stale_or
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import Stale, error_of, run_parallel, stale_or
 from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import planned

@@ -20,36 +20,36 @@ Called by    ``reconciler.Machines``; ``machines.orphans`` (``delete_node``), ``
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 from urllib.parse import quote_plus
 
 import structlog
 from msgspec import structs
 
 from kubewright.api.core import NODE, SECRET, Node, Secret
-from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.api.meta import ObjectMeta, without_finalizer
+from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineStatus
+from kubewright.api.meta import without_finalizer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base import delays
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError, Retry
+from kubewright.base.plan import Event
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
-from kubewright.kube.errors import MayBeGone, TransportError
-from kubewright.kube.patches import onto, outside_of_a_pass, with_uid, with_version
+from kubewright.kube.errors import MayBeGone
+from kubewright.kube.patches import outside_of_a_pass, with_uid, with_version
 from kubewright.machines.caches import TOKEN_PLACE, TOKEN_PLACE_QUOTED, Caches, Shared, wants_token
-from kubewright.machines.machine.decide import status_refused
-from kubewright.machines.machine.memory import Notes, is_unanswered
+from kubewright.machines.machine.decide import decide, event_of, refusal_of, status_refused
+from kubewright.machines.machine.look import Looker
+from kubewright.machines.machine.memory import Memory, Notes, is_unanswered
 from kubewright.machines.machine.seen import (
     AddFinalizer,
     Annotate,
@@ -66,6 +66,7 @@ from kubewright.machines.machine.seen import (
     NodeStep,
     Plan,
     Record,
+    Refused,
     RemoveFinalizer,
     Seen,
     Step,
@@ -73,6 +74,10 @@ from kubewright.machines.machine.seen import (
 )
 from kubewright.machines.machine.states import machine_status
 from kubewright.machines.settings import MachineSettings
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Attachment
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
+from kubewright.runtime.passes import failed
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -217,24 +222,19 @@ log = structlog.get_logger(__name__)
 
 
 class WriteFailed(Exception):
-    """A step (None: the status) failed in a way that the next decision may take into account: an API server
-    refused it for good, or did not answer what a deletion needs. Never leaves this package."""
+    """A step of this machine failed, and the next decision takes that into account. Stays in this file."""
 
-    def __init__(self, step: Step | None, error: KubewrightError) -> None:
-        super().__init__(str(error))
-        self.step, self.error = step, error
+    def __init__(self, machine: Machine, refused: Refused) -> None:
+        super().__init__(refused.problem)
+        self.machine, self.refused = machine, refused
 
 
-@contextmanager
-def _named(step: Step | None, *, deleting: bool = False) -> Iterator[None]:
-    """Say which step failed, where that is to be remembered."""
-    try:
-        yield
-    except (ApiError, TransportError) as error:
-        of_node = isinstance(step, NodeStep | DeleteBootstrapToken)
-        if is_refusal(error) or (deleting and of_node and is_unanswered(error)):
-            raise WriteFailed(step, error) from error
-        raise
+class ReadRefused(Exception):
+    """The API server refused to show the node of a machine that is to be given up. Never leaves this file."""
+
+    def __init__(self, machine: Machine, problem: str) -> None:
+        super().__init__(problem)
+        self.machine, self.problem = machine, problem
 
 
 class NodeGone(KubewrightError):
@@ -243,146 +243,249 @@ class NodeGone(KubewrightError):
     retry: Retry = delays.OVERTAKEN
 
 
-class Actor:
-    """Performs plans on both clusters. It tells ``succeeded`` each step that did, of the machine of that uid:
-    a later step of the plan may fail."""
+@dataclass(slots=True)
+class UnderWay:
+    """What the pass over a machine works with: its notes, and the node as the steps so far have left it."""
+
+    notes: Notes
+    node: Node | None
+
+
+class Machines(ObjectReconciler[Machine, Seen, Plan]):
+    """The reconciler of Machines.
+
+    ``busy`` says that many machines are in the queue or in work; ``wake`` enqueues a machine, for a reason;
+    ``performed`` is told each plan when all of it is done.
+    """
 
     def __init__(
         self,
         shared: Shared,
-        requests: Requests,
         calls: VmCalls,
+        memory: Memory,
+        *,
+        busy: Callable[[], bool],
         wake: Callable[[Key, str], None],
-        succeeded: Callable[[str, Step], None],
+        performed: Callable[[Seen, Plan], None],
     ) -> None:
-        self._control = shared.control
+        super().__init__(shared.control, shared.caches.machines, shared.recorder, finalizer=names.FINALIZER)
+        self._looker = Looker(shared, calls, memory)
+        self._requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
+        self._memory = memory
         self._target = shared.target
-        self._recorder = shared.recorder
         self._clock = shared.clock
-        self._requests = requests
-        self._calls = calls
         self._removals = shared.removals
+        self._calls = calls
+        self._busy = busy
         self._wake = wake
-        self._succeeded = succeeded
+        self._performed = performed
+        self._under_way: dict[str, UnderWay] = {}
 
-    async def perform(self, seen: Seen, plan: Plan, notes: Notes) -> Result:
+    # The pass.
+
+    def forget(self, key: Key, uid: str) -> None:
+        """The machine is gone for good."""
+        self._memory.forget(uid)
+        self._calls.forget(uid)
+
+    async def look(self, found: Machine) -> Seen:
+        """As ``Looker.look``; how many others are being replaced counts as it is in the end."""
+        seen = await self._looker.look(found, busy=self._busy())
+        counts = self._looker.counts(found)  # other workers may have decided meanwhile
+        return seen if counts == seen.counts else replace(seen, counts=counts)
+
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def closer(self, seen: Seen, plan: Plan) -> Awaitable[Seen] | None:
+        """Before a machine is given up, its node is read live, and then its VM's console. It counts as
+        replaced from now on, before other workers decide about their machines."""
+        if not _fails(plan):
+            return None
+        self._memory.begin_replacement(_key(seen.machine), self._looker.group_of(seen.machine))
+        return self._closer(seen)
+
+    async def _closer(self, seen: Seen) -> Seen:
+        try:
+            seen = await self._looker.with_live_node(seen)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            problem = f"The API server refused to show the node: {error.message}"
+            raise ReadRefused(seen.machine, problem) from error
+        return await self._looker.with_console(seen) if _fails(decide(seen)) else seen
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: an API server said no for now, or could not be asked.
+        """
+        try:
+            return await super().reconcile(key)
+        except WriteFailed as write:
+            refused = write.refused
+            return self._refused(write.machine, event_of(refused), refused.problem, Result.later(0))
+        except ReadRefused as read:
+            result = Result.later(delays.REFUSED)
+            return self._refused(read.machine, EventReason.FAILED_READ, read.problem, result)
+        finally:
+            self._memory.end_replacement(key)
+
+    async def carry_out(self, found: Machine, seen: Seen, plan: Plan) -> Result:
         """All steps, then the status.
 
         Raises:
             WriteFailed: a write was refused for good, or one about the node of a machine in deletion was
-                not answered; what came before it in the plan is done.
+                not answered for long; what came before it in the plan is done.
             ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
-        latest, node = seen.machine.metadata, seen.node
-        for step in plan.steps:
-            with _named(step, deleting=latest.deleting):
-                if isinstance(step, NodeStep):
-                    node = await self._on_node(seen, step, notes, node)
-                else:
-                    latest = await self._on_machine(seen, step) or latest
-            self._succeeded(latest.uid, step)
-        with _named(None):
-            changed = not status_refused(seen) and await self._report(seen, plan, latest)
-        if changed or plan.report is None:
-            self._tell(seen.machine, plan, notes)
-        return Result.later(plan.wake)
+        uid, notes = found.metadata.uid, self._looker.notes(found, seen.node, keep=bool(plan.topics))
+        self._under_way[uid] = UnderWay(notes, seen.node)
+        try:
+            result = await super().carry_out(found, seen, plan)
+        finally:
+            del self._under_way[uid]
+        self._performed(seen, plan)
+        return result
 
-    def _tell(self, machine: Machine, plan: Plan, notes: Notes) -> None:
-        """Write the plan's milestone and warning to the log, and as events of the machine."""
-        about = {"machine": machine.metadata.name, "namespace": machine.metadata.namespace}
-        if (told := plan.milestone) is not None:
-            log.info(told.message, reason=told.reason.value, **about)
-            if told.event:
-                self._recorder.event(machine, told.reason, told.message)
+    def after_step(self, seen: Seen, step: Step, error: KubewrightError | None, outcome: Outcome) -> bool:
+        """What succeeded ends a silence; what is refused, or not answered for long, the next pass knows."""
+        meta = seen.machine.metadata
+        if error is None:
+            self._memory.succeeded(meta.uid, step)
+            return True
+        awaited = outcome.meta.deleting and isinstance(step, NodeStep | DeleteBootstrapToken)
+        silent = awaited and is_unanswered(error)
+        if is_refusal(error) or (silent and self._looker.note_failure(seen.machine, type(step))):
+            raise WriteFailed(seen.machine, self._remember(seen.machine, step, error)) from error
+        raise error
+
+    def refused(self, about: Machine, error: ApiError) -> Result:
+        """The status is refused: the next pass does all else."""
+        refused = self._remember(about, None, error)
+        return self._refused(about, event_of(refused), refused.problem, Result.later(0))
+
+    def _remember(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
+        refused = refusal_of(step, error, self._memory.moments.now())
+        self._memory.refuse(machine.metadata.uid, refused)
+        return refused
+
+    def _refused(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
+        """Say what an API server refused, or did not answer: here, and in the record of this pass."""
+        log.warning("refused", machine=str(_key(machine)), reason=reason, problem=problem)
+        self.recorder.event(machine, reason, problem, warning=True)
+        failed(problem)
+        return result
+
+    # The status, and what users are told.
+
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> MachineStatus | None:
+        """As ``states.machine_status``; none while the server refuses it."""
+        return None if status_refused(seen) else machine_status(seen, plan.report, self._clock.now())
+
+    def events(
+        self, seen: Seen, plan: Plan, status: MachineStatus | None, *, written: bool
+    ) -> Iterable[Event]:
+        """The plan's milestone and warning, where its report is new; in the log, too."""
+        if written and status is not None and (until := _preserved_from_now(seen, status)) is not None:
+            yield Event(EventReason.PRESERVED, f"The machine is preserved until {rfc3339(until)}")
+        if not written and plan.report is not None:
+            return
+        about = {"machine": seen.machine.metadata.name, "namespace": seen.machine.metadata.namespace}
+        if (reached := plan.milestone) is not None:
+            log.info(reached.message, reason=reached.reason.value, **about)
+            if reached.event:
+                yield Event(reached.reason, reached.message)
+        notes = self._under_way[seen.machine.metadata.uid].notes
         if plan.warning is not None and _first_told(plan, notes):
             reason, message = plan.warning
             log.info(message, reason=str(reason), **about)
-            self._recorder.event(machine, reason, message, warning=True)
+            yield Event(reason, message, warning=True)
 
-    async def _on_machine(self, seen: Seen, step: MachineStep) -> ObjectMeta | None:
-        """Perform one step; return the machine's metadata after it, if it patched the machine."""
-        machine, meta = seen.machine, seen.machine.metadata
+    # What performs a step.
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step."""
+        if isinstance(step, NodeStep):
+            return self._on_node(seen, step)
+        return self._on_machine(seen, step, outcome)
+
+    def _on_machine(self, seen: Seen, step: MachineStep, outcome: Outcome) -> Effect:
         match step:
             case AddFinalizer(patch) | Annotate(patch):
-                return await self._patch(meta, {"metadata": patch})
-            case UpdateVm(patch):
-                marked = await self._patch(meta, {"metadata": patch}) if patch["annotations"] else None
-                self._update(seen, step)
-                return marked
+                return self.patch(outcome, {"metadata": patch})
             case Call(verb):
                 self._call(seen, verb)
+                return None
             case Record(found, notes):
                 labels = {"labels": {names.NODE_LABEL: found.node_name}}
                 known = {**labels, "annotations": notes} if notes else labels
-                return await self._patch(meta, {"metadata": known, "spec": {"providerID": found.provider_id}})
+                return self.patch(outcome, {"metadata": known, "spec": {"providerID": found.provider_id}})
+            case UpdateVm():
+                return self._mark_and_update(seen, step, outcome)
             case EndPreservation(because):
-                body = {"status": {"currentStatus": {"preserveExpiryTime": None}}}
-                ended = await self._patch(meta, body, subresource="status")
-                self._recorder.event(machine, EventReason.PRESERVATION_ENDED, because)
-                return ended
+                return self._end_preservation(seen, because, outcome)
             case DeleteMachine(because):
-                with MayBeGone(meta.name):
-                    await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
-                    self._recorder.event(machine, EventReason.DELETION_TRIGGERED, because)
+                return self._delete(seen, because, outcome)
             case DeleteBootstrapToken():
-                await self._requests.delete_token(machine)
+                return self._requests.delete_token(seen.machine)
             case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, names.FINALIZER)
-                with MayBeGone(meta.name):
-                    await self._patch(meta, {"metadata": {"finalizers": left}})
-            case _:
-                assert_never(step)
-        return None
+                return self._release(seen, outcome)
 
-    async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes, node: Node | None) -> Node | None:
-        """Perform one step; return the node as later steps of the pass are to take it."""
+    def _on_node(self, seen: Seen, step: NodeStep) -> Effect:
         match step:
             case NodePatch(patch):
-                return await self._patch_node(node, patch)
+                return self._patch_node(seen, patch)
             case NodeStatusPatch(patch):
-                return await self._patch_node(node, patch, subresource="status", content_type=STRATEGIC_PATCH)
+                return self._patch_node(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
-                meta = seen.machine.metadata
-                woken = partial(
-                    self._wake, Key(meta.namespace, meta.name), "its pods have been asked to leave"
-                )
-                self._removals.start(meta.uid, notes.drain, drain, woken, now=seen.now)
+                self._drain(seen, drain)
+                return None
             case DeleteVolumeAttachments(attachments):
-                for each in attachments:
-                    with MayBeGone(each.name):
-                        await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
+                return self._delete_attachments(attachments)
             case DeleteNode():
-                await delete_node(self._target, step)
-                notes.vm_checked_after_deletion = seen.machine.spec.provider_id
-            case _:
-                assert_never(step)
-        return node
+                return self._delete_node(seen, step)
 
-    async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        """Write the status if it differs from the one on the server; return whether it did. Not after a
-        deletion, which has made a version that is not known here: the next pass finds what is left."""
-        if any(isinstance(step, RemoveFinalizer | DeleteMachine) for step in plan.steps):
-            return False
-        after = machine_status(seen, plan.report, self._clock.now())
-        patch = merge_patch(seen.machine.status, after)
-        if patch:
-            await self._patch(latest, {"status": patch}, subresource="status")
-            self._tell_preserved(seen, after.current_status.preserve_expiry_time)
-        return bool(patch)
+    async def _end_preservation(self, seen: Seen, because: str, outcome: Outcome) -> None:
+        body = {"status": {"currentStatus": {"preserveExpiryTime": None}}}
+        await self.patch(outcome, body, subresource="status")
+        self.recorder.event(seen.machine, EventReason.PRESERVATION_ENDED, because)
 
-    def _tell_preserved(self, seen: Seen, until: datetime | None) -> None:
-        if until is not None and seen.machine.status.current_status.preserve_expiry_time is None:
-            told = f"The machine is preserved until {rfc3339(until)}"
-            self._recorder.event(seen.machine, EventReason.PRESERVED, told)
+    async def _delete(self, seen: Seen, because: str, outcome: Outcome) -> None:
+        """Nothing more is written: the deletion makes a version that is not known here."""
+        meta = seen.machine.metadata
+        with MayBeGone(meta.name):
+            await self.client.delete(MACHINE, _key(seen.machine), uid=meta.uid)
+            self.recorder.event(seen.machine, EventReason.DELETION_TRIGGERED, because)
+        outcome.gone = True
 
-    async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        """Patch the machine only in the version that was seen: the network may deliver a request late."""
-        key = Key(meta.namespace, meta.name)
-        return (await self._control.patch(MACHINE, key, onto(body, meta), **how)).metadata
+    async def _release(self, seen: Seen, outcome: Outcome) -> None:
+        meta = seen.machine.metadata
+        with MayBeGone(meta.name):
+            left = without_finalizer(meta.finalizers, names.FINALIZER)
+            await self.patch(outcome, {"metadata": {"finalizers": left}})
+        outcome.gone = True
 
-    async def _patch_node(self, node: Node | None, patch: Mapping[str, Any], **how: Any) -> Node:
-        """Patch the node; return it as later steps of the pass are to take it: as it is now, unless another
-        client has written its spec since the cache saw it.
+    def _drain(self, seen: Seen, plan: DrainPlan) -> None:
+        meta = seen.machine.metadata
+        woken = partial(self._wake, _key(seen.machine), "its pods have been asked to leave")
+        self._removals.start(meta.uid, self._under_way[meta.uid].notes.drain, plan, woken, now=seen.now)
+
+    async def _delete_attachments(self, attachments: Iterable[Attachment]) -> None:
+        for attachment in attachments:
+            with MayBeGone(attachment.name):
+                await self._target.delete(VOLUME_ATTACHMENT, Key("", attachment.name), uid=attachment.uid)
+
+    async def _delete_node(self, seen: Seen, step: DeleteNode) -> None:
+        await delete_node(self._target, step)
+        notes = self._under_way[seen.machine.metadata.uid].notes
+        notes.vm_checked_after_deletion = seen.machine.spec.provider_id
+
+    async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
+        """Patch the node; later steps of the pass take it as it is now, unless another client has written its
+        spec since the cache saw it.
 
         A patch that replaces taints names the version that was seen, and a step before it has made another.
 
@@ -390,7 +493,9 @@ class Actor:
             NodeGone: it was deleted meanwhile, and the cache does not show that yet. A pass at once would
                 see it again, so the next one waits a moment.
         """
-        assert node is not None
+        under_way = self._under_way[seen.machine.metadata.uid]
+        node = under_way.node
+        assert node is not None, "steps about a node are planned for one that was seen"
         meta = node.metadata
         versioned = bool(patch.get("metadata", {}).get("resourceVersion"))
         body = with_version(patch, meta.resource_version) if versioned else patch
@@ -400,8 +505,13 @@ class Actor:
             if not error.names(meta.name):
                 raise
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
-        same = bool(now.metadata.resource_version) and (versioned or now.spec == node.spec)
-        return now if same else node
+        if now.metadata.resource_version and (versioned or now.spec == node.spec):
+            under_way.node = now
+
+    async def _mark_and_update(self, seen: Seen, step: UpdateVm, outcome: Outcome) -> None:
+        if step.patch["annotations"]:
+            await self.patch(outcome, {"metadata": step.patch})
+        self._update(seen, step)
 
     def _update(self, seen: Seen, step: UpdateVm) -> None:
         machine = structs.replace(seen.machine, status=seen.status)
@@ -437,6 +547,20 @@ async def delete_node(target: Client, step: DeleteNode) -> None:
             freed = {"metadata": {"finalizers": list(step.finalizers) or None}}
             await target.patch(NODE, key, with_version(with_uid(freed, step.uid), step.version))
         await target.delete(NODE, key, uid=step.uid)
+
+
+def _key(machine: Machine) -> Key:
+    return Key(machine.metadata.namespace, machine.metadata.name)
+
+
+def _fails(plan: Plan) -> bool:
+    return plan.report is not None and plan.report.phase is Phase.FAILED
+
+
+def _preserved_from_now(seen: Seen, status: MachineStatus) -> datetime | None:
+    """Until when the machine is preserved, if that begins with this status."""
+    begins = seen.machine.status.current_status.preserve_expiry_time is None
+    return status.current_status.preserve_expiry_time if begins else None
 
 
 def _first_told(plan: Plan, notes: Notes) -> bool:

@@ -10,7 +10,7 @@ Theory.      The phase is a function of three things: the phase before, what the
              from what it showed last; after that the time-outs begin anew (``Seen.due``), because nodes need
              time to report again.
              *Update of a node in place.* Three parties share a node by marks, each of which has one writer
-             (``api.machine.updates``): the controller of a deployment, or a user, selects it by labels; the
+             (``api.machine.names``): the controller of a deployment, or a user, selects it by labels; the
              machine's controller answers with the node's condition; the agent on the node waits for "ready",
              updates the node and labels it with the result. ``next_step`` finds the next reason from the
              condition's reason and the labels. Every reason is written alone, so a process that ends after
@@ -45,7 +45,7 @@ from datetime import datetime, timedelta
 
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import names
 from kubewright.api.machine.names import (
     EventReason,
     NodeConditionType,
@@ -53,8 +53,9 @@ from kubewright.api.machine.names import (
     OperationState,
     OperationType,
     Phase,
+    UpdateReason,
+    UpdateResult,
 )
-from kubewright.api.machine.updates import UpdateReason, UpdateResult
 from kubewright.base import delays
 from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE
@@ -237,10 +238,10 @@ def _why_not_joined(seen: Seen) -> str:
 
 def _update_result(seen: Seen) -> Report | None:
     """What the agent on the node says of its update in place, where that is new."""
-    if seen.node is None or not (said := updates.update_result(seen.node.metadata.labels)):
+    if seen.node is None or not (said := names.update_result(seen.node.metadata.labels)):
         return None
-    finding = Finding.UPDATED if said == updates.UpdateResult.SUCCESSFUL else Finding.NOT_UPDATED
-    why = seen.node.metadata.annotations.get(updates.UPDATE_FAILED_REASON_ANNOTATION, "")
+    finding = Finding.UPDATED if said == names.UpdateResult.SUCCESSFUL else Finding.NOT_UPDATED
+    why = seen.node.metadata.annotations.get(names.UPDATE_FAILED_REASON_ANNOTATION, "")
     return states.report(seen, finding, why) if states.moves(seen.phase, finding) else None
 
 
@@ -249,10 +250,10 @@ def _not_updated(seen: Seen) -> bool:
     cordoned and of an older template, so the machine is not saved by it. Its deployment's controller, or a
     user, lets go of the node by taking the candidate's label off.
     """
-    if seen.node is None or updates.CANDIDATE_LABEL not in seen.node.metadata.labels:
+    if seen.node is None or names.CANDIDATE_LABEL not in seen.node.metadata.labels:
         return False
     told = condition_of(seen.node.status.conditions, NodeConditionType.IN_PLACE_UPDATE)
-    return told is not None and told.reason in updates.UNFINISHED
+    return told is not None and told.reason in names.UNFINISHED
 
 
 def _updating(seen: Seen) -> Plan:
@@ -318,7 +319,7 @@ def next_step(seen: Seen, node: Node) -> Plan | None:
     reason = reason_in(node.status.conditions)
     if told := _labelled(seen, node, reason):
         return _says(seen, node, told)
-    if updates.CANDIDATE_LABEL not in node.metadata.labels:
+    if names.CANDIDATE_LABEL not in node.metadata.labels:
         return None
     if reason == UpdateReason.SELECTED:
         return _drain_for_update(seen, node)
@@ -332,7 +333,7 @@ def drains_for_update(seen: Seen) -> bool:
     node = seen.node
     if node is None or seen.phase not in states.UPDATABLE or not node.spec.unschedulable:
         return False
-    return is_selected(node) and updates.CANDIDATE_LABEL in node.metadata.labels
+    return is_selected(node) and names.CANDIDATE_LABEL in node.metadata.labels
 
 
 def is_selected(node: Node) -> bool:
@@ -355,22 +356,22 @@ def reason_in(conditions: Iterable[NodeCondition]) -> str:
 def _labelled(seen: Seen, node: Node, reason: str) -> UpdateReason | None:
     """The reason that the node's labels ask for; None: they ask for none, or it is there."""
     labels = node.metadata.labels
-    if updates.CANDIDATE_LABEL not in labels:
+    if names.CANDIDATE_LABEL not in labels:
         return None
-    result = updates.update_result(labels)
+    result = names.update_result(labels)
     if result is not None:
         asked = _RESULTS[result]
     else:
         waits = reason == UpdateReason.READY and seen.phase in states.UPDATING
         if waits or reason in UNDER_WAY:
             return None
-        asked = UpdateReason.SELECTED if updates.SELECTED_LABEL in labels else UpdateReason.CANDIDATE
+        asked = UpdateReason.SELECTED if names.SELECTED_LABEL in labels else UpdateReason.CANDIDATE
     return asked if asked != reason else None
 
 
 def _says(seen: Seen, node: Node, reason: UpdateReason) -> Plan:
     """Write the condition."""
-    why = node.metadata.annotations.get(updates.UPDATE_FAILED_REASON_ANNOTATION, "")
+    why = node.metadata.annotations.get(names.UPDATE_FAILED_REASON_ANNOTATION, "")
     told = MESSAGES[reason].format(why=why)
     wanted = NodeCondition(type=NodeConditionType.IN_PLACE_UPDATE, status="True", reason=reason, message=told)
     patch = marks.condition(node, wanted, seen.wall)

@@ -4,8 +4,9 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
              that is being drained (``nodes.drain.session``), and the node itself where a late cache would do
              harm: before and after the VM of a machine that is being deleted goes, before a machine becomes
              Failed, and while a node's annotation preserves its machine.
-             What a process remembers between passes stands in ``Notes``.
-Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
+             What the process remembers of a machine is the memory's (``memory``); only the session of a
+             drain, and the notes on a deletion, change by a look.
+Called by    ``act.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
 from collections.abc import Awaitable
@@ -20,7 +21,6 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
-from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
@@ -28,24 +28,14 @@ from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines import node_marks
 from kubewright.machines.caches import ClassSeen, LookDeps, belongs, wants_token
 from kubewright.machines.machine.applied import Specs, specs_of
-from kubewright.machines.machine.decide import refusal_of, unread_because
+from kubewright.machines.machine.decide import unread_because
 from kubewright.machines.machine.living import drains_for_update, is_selected, selected_at
-from kubewright.machines.machine.memory import (
-    Moments,
-    Notes,
-    Read,
-    Request,
-    Unanswered,
-    as_seen,
-    is_unanswered,
-)
+from kubewright.machines.machine.memory import Memory, Notes, Read, Request, as_seen, is_unanswered
 from kubewright.machines.machine.preservation import asked_by_node, drains_preserved
 from kubewright.machines.machine.seen import (
     Begun,
     Cordon,
-    Refused,
     Seen,
-    Step,
     Unread,
     as_recorded,
     believed,
@@ -76,9 +66,9 @@ class Vms(Protocol):
 
 
 class Looker:
-    """Makes ``Seen``, and keeps what goes with it between passes."""
+    """Makes ``Seen``, from what is there and what is remembered."""
 
-    def __init__(self, deps: LookDeps, calls: Vms, moments: Moments) -> None:
+    def __init__(self, deps: LookDeps, calls: Vms, memory: Memory) -> None:
         self._caches = deps.caches
         self._target = deps.target
         self._volume_ids = deps.volume_ids
@@ -88,16 +78,9 @@ class Looker:
         self._one_clock = deps.one_clock
         self._shard = deps.shard
         self._calls = calls
-        self._moments = moments
+        self._memory, self._moments = memory, memory.moments
         self._settings = deps.settings
-        self._notes: dict[str, Notes] = {}
-        self._living: dict[str, Notes] = {}
-        self._replaced: dict[str, str] = {}
-        self._claims: dict[str, Machine] = {}
-        """The machine of each VM that the driver has told and that is not on record yet, by provider id."""
-        self._refused: dict[str, tuple[Refused, ...]] = {}
         self._longest = deps.settings.unreachable_after.total_seconds()
-        self._unanswered = Unanswered(moments.now, deps.settings.unreachable_after)
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
         """All that is seen of one machine.
@@ -108,7 +91,7 @@ class Looker:
         vm = self._believed(machine, self._calls.seen(machine.metadata.uid))
         if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
             return await self._look_at_living(machine, vm, busy)
-        notes = self.notes(machine)
+        notes = self.notes(machine, None)
         notes.before = notes.before or machine.status
         known = as_recorded(machine, vm)
         node, unread = self._caches.node_of(known), None
@@ -161,52 +144,21 @@ class Looker:
             return seen
         return replace(seen, console=end)
 
-    def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
-        """The notes on a machine, to read and to write. A deletion has notes of its own. Those of a machine
-        that is not being deleted are kept only while it is preserved or its node is selected for an update,
-        or with ``keep``."""
-        uid = machine.metadata.uid
-        if machine.metadata.deleting:
-            return self._notes.setdefault(uid, Notes())
+    def notes(self, machine: Machine, node: Node | None, *, keep: bool = False) -> Notes:
+        """The notes on a machine with this node, as ``Memory.notes``: those of one that is not being deleted
+        are kept only while it is preserved or its node is selected for an update, or with ``keep``."""
         preserved = machine.status.current_status.preserve_expiry_time is not None
-        node = self._caches.node_of(machine)
-        kept = keep or preserved or (node is not None and is_selected(node))
-        return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
+        selected = node is not None and is_selected(node)
+        return self._memory.notes(machine, keep=keep or preserved or selected)
 
     def note_failure(self, machine: Machine, request: Request) -> bool:
         """Note that a request about the machine's node failed; return whether its cluster is long silent."""
-        lasts = self._unanswered.note_failure(machine.metadata.uid, request)
+        lasts = self._memory.note_failure(machine.metadata.uid, request)
         return lasts or self._caches.nodes.visibility.lost_for(self._moments.monotonic()) > self._longest
 
-    def note_success(self, uid: str, step: Step) -> None:
-        """Note that this step of a machine has succeeded."""
-        self._unanswered.note_success(uid, type(step))
-
-    def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
-        """Remember that an API server refused a step of this machine, or did not answer it for long; None:
-        its status."""
-        found = refusal_of(step, error, self._moments.now())
-        before = self._refused.get(machine.metadata.uid, ())
-        others = (each for each in before if type(each.step) is not type(step))
-        self._refused[machine.metadata.uid] = (*others, found)
-        return found
-
-    def count_as_replaced(self, machine: Machine) -> None:
-        """Count this machine as being replaced before its status says so."""
-        self._replaced[machine.metadata.uid] = self._caches.group_of(machine)
-
-    def uncount(self, uid: str) -> None:
-        """Count it no longer: its status says so now, or could not be written."""
-        self._replaced.pop(uid, None)
-
-    def forget(self, uid: str) -> None:
-        """Drop everything about a machine that no longer exists."""
-        self._notes.pop(uid, None)
-        self._refused.pop(uid, None)
-        self._unanswered.forget(uid)
-        self._claims = _without_claims(self._claims, uid)
-        self._living.pop(uid, None)
-        self._moments.forget(uid)
+    def group_of(self, machine: Machine) -> str:
+        """With which others the machine shares the limit of replacements."""
+        return self._caches.group_of(machine)
 
     def _believed(self, machine: Machine, vm: VmSeen) -> VmSeen:
         """What the driver has told, unless it is the VM of another machine: recorded for both, it would be
@@ -215,17 +167,14 @@ class Looker:
         if vm.instance is None:
             return vm
         found = vm.instance.provider_id
-        self._claims = _without_claims(self._claims, machine.metadata.uid, but=found)
-        if found == machine.spec.provider_id:
-            self._claims.pop(found, None)
+        if (claimant := self._memory.claimant(machine, found)) is None:
             return vm
-        claimant = self._claims.setdefault(found, machine)
         owners = (*self._caches.machines.by("provider-id", found), claimant)
         others = {each.metadata.uid: each for each in owners if each.metadata.uid != machine.metadata.uid}
         return believed(vm, list(others.values()))
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
-        now, moment = self._moments.now(), self._moments.monotonic()
+        now, moment, uid = self._moments.now(), self._moments.monotonic(), machine.metadata.uid
         unread = self._caches.machines.problem(Key(machine.metadata.namespace, machine.metadata.name))
         found = _class_of(self._caches.class_of(machine), unread)
         begun = self._moments.of(machine, node)
@@ -252,12 +201,12 @@ class Looker:
             has_token=self._settings.joins
             and (bool(found.problem) or wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
-            before=self._notes[machine.metadata.uid].before if machine.metadata.uid in self._notes else None,
-            drains_at_once=max(1, len(self._notes)),
+            before=self._memory.before_deletion(uid),
+            drains_at_once=max(1, self._memory.deletions),
             visible_since=_ago(now, self._caches.visible_for(moment, self._longest)),
             watching_since=_ago(now, self._caches.nodes.visibility.since_first_list(moment)),
             unreachable=self._caches.unreachable(moment, self._longest),
-            refused=tuple(each for each in self._refused.get(machine.metadata.uid, ()) if now < each.until),
+            refused=self._memory.refused(uid, now),
         )
 
     def _specs(
@@ -306,8 +255,8 @@ class Looker:
         nothing is counted."""
         if machine.status.current_status.phase not in (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED):
             return ReplacementCounts()
-        group, own = self._caches.group_of(machine), machine.metadata.uid
-        counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
+        group, meta = self._caches.group_of(machine), machine.metadata
+        counted = self._memory.replacing(group, but=Key(meta.namespace, meta.name))
         found = self._caches.counts(group)
         turn = self._shard.until_turn(group, self._moments.now())
         return replace(found, replacing=found.replacing + counted, turn=turn)
@@ -317,7 +266,7 @@ class Looker:
         show it yet; and once after, because the kubelet may have registered it just before the end.
         """
         name, vm_id = names.node_name(machine.metadata.labels), machine.spec.provider_id
-        notes, gone = self.notes(machine), vm.settled(Verb.DELETE)
+        notes, gone = self.notes(machine, None), vm.settled(Verb.DELETE)
         asked_for = notes.vm_checked_after_deletion if gone else notes.vm_checked_before_deletion
         if not name or asked_for == vm_id or (vm.verb is Verb.DELETE and not gone):
             return None
@@ -349,7 +298,7 @@ class Looker:
         node = None
         with MayBeGone(name):
             node = await self._target.get(NODE, Key("", name))
-        self._unanswered.note_success(uid, Read.NODE)
+        self._memory.note_success(uid, Read.NODE)
         return node
 
     async def _read_own_node(self, machine: Machine) -> Node | None:
@@ -362,7 +311,7 @@ class Looker:
         return drained or replace(seen, unread=unread)
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
-        session = self.notes(seen.machine).drain
+        session = self.notes(seen.machine, node).drain
         drain = await session.look(
             self._target,
             node.metadata.name,
@@ -373,18 +322,13 @@ class Looker:
             attached=self._caches.volumes_of(node),
             volume_ids=self._volume_ids,
         )
-        self._unanswered.note_success(seen.machine.metadata.uid, Read.PODS)
+        self._memory.note_success(seen.machine.metadata.uid, Read.PODS)
         return replace(
             seen,
             drain=drain,
             drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
-
-
-def _without_claims(claims: dict[str, Machine], uid: str, *, but: str = "") -> dict[str, Machine]:
-    """Without those of a machine on VMs other than ``but``."""
-    return {vm: each for vm, each in claims.items() if vm == but or each.metadata.uid != uid}
 
 
 def drain_began(seen: Seen, node: Node) -> datetime:

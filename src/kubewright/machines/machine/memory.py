@@ -32,10 +32,11 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Change, Informer
-from kubewright.machines.machine.seen import Begun, Step, reported
+from kubewright.machines.machine.seen import Begun, Refused, Step, reported
 from kubewright.machines.settings import HEALTHY
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, is_refusal, is_stale
+from kubewright.wire.gvk import Key
 
 
 @dataclass(slots=True)
@@ -193,3 +194,94 @@ class Unanswered:
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
         self._failures.pop(uid, None)
+
+
+class Memory:
+    """All that this process remembers of machines, but for calls of their drivers (``driver.life.calls``).
+    After ``longest`` a silence of the nodes' API server lasts."""
+
+    def __init__(self, moments: Moments, longest: timedelta) -> None:
+        self.moments = moments
+        self._of_deletions: dict[str, Notes] = {}
+        self._of_lives: dict[str, Notes] = {}
+        self._replacing: dict[Key, str] = {}
+        self._claims: dict[str, Machine] = {}
+        """The machine of each VM that the driver has told and that is not on record yet, by provider id."""
+        self._refused: dict[str, tuple[Refused, ...]] = {}
+        self._unanswered = Unanswered(moments.now, longest)
+
+    @property
+    def deletions(self) -> int:
+        """Of how many machines in deletion this process has notes."""
+        return len(self._of_deletions)
+
+    def notes(self, machine: Machine, *, keep: bool) -> Notes:
+        """The notes on a machine, to read and to write. A deletion has notes of its own; those of a machine
+        that is not being deleted are forgotten, unless ``keep`` says otherwise."""
+        uid = machine.metadata.uid
+        if machine.metadata.deleting:
+            return self._of_deletions.setdefault(uid, Notes())
+        return self._of_lives.setdefault(uid, Notes()) if keep else self._of_lives.pop(uid, Notes())
+
+    def before_deletion(self, uid: str) -> MachineStatus | None:
+        """The status of a machine in deletion when this process first saw it so."""
+        notes = self._of_deletions.get(uid)
+        return notes.before if notes is not None else None
+
+    def claimant(self, machine: Machine, vm: str) -> Machine | None:
+        """Whose the VM is that the driver told of this machine: the machine that was first looked at with it;
+        None: it is on record. A claim on any other VM ends."""
+        if self._claims:
+            self._claims = _without_claims(self._claims, machine.metadata.uid, but=vm)
+        if vm == machine.spec.provider_id:
+            self._claims.pop(vm, None)
+            return None
+        return self._claims.setdefault(vm, machine)
+
+    def refuse(self, uid: str, refused: Refused) -> None:
+        """Remember that an API server refused a step of a machine, or did not answer it for long."""
+        others = (each for each in self._refused.get(uid, ()) if type(each.step) is not type(refused.step))
+        self._refused[uid] = (*others, refused)
+
+    def refused(self, uid: str, now: datetime) -> tuple[Refused, ...]:
+        """What is not to be tried again yet."""
+        found = self._refused.get(uid)
+        return () if found is None else tuple(each for each in found if now < each.until)
+
+    def note_failure(self, uid: str, request: Request) -> bool:
+        """Note that a request about the machine's node failed; return whether its kind fails for long."""
+        return self._unanswered.note_failure(uid, request)
+
+    def note_success(self, uid: str, request: Request) -> None:
+        """Note that a request of this kind has succeeded."""
+        self._unanswered.note_success(uid, request)
+
+    def succeeded(self, uid: str, step: Step) -> None:
+        """Note that this step of a machine has succeeded."""
+        self._unanswered.note_success(uid, type(step))
+
+    def begin_replacement(self, key: Key, group: str) -> None:
+        """Count this machine as being replaced before its status says so."""
+        self._replacing[key] = group
+
+    def end_replacement(self, key: Key) -> None:
+        """Count it no longer: its status says so now, or could not be written."""
+        self._replacing.pop(key, None)
+
+    def replacing(self, group: str, *, but: Key) -> int:
+        """How many others of a group are counted so."""
+        return sum(1 for key, of in self._replacing.items() if of == group and key != but)
+
+    def forget(self, uid: str) -> None:
+        """Drop everything about a machine that no longer exists."""
+        self._of_deletions.pop(uid, None)
+        self._of_lives.pop(uid, None)
+        self._refused.pop(uid, None)
+        self._unanswered.forget(uid)
+        self._claims = _without_claims(self._claims, uid)
+        self.moments.forget(uid)
+
+
+def _without_claims(claims: dict[str, Machine], uid: str, *, but: str = "") -> dict[str, Machine]:
+    """Without those of a machine on VMs other than ``but``."""
+    return {vm: each for vm, each in claims.items() if vm == but or each.metadata.uid != uid}

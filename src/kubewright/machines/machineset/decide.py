@@ -43,13 +43,10 @@ from kubewright.driver.errors import Code
 from kubewright.kube.patches import onto
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.objects import INVALID
-from kubewright.replicas.ownership import key_of
-from kubewright.replicas.set.policy import Deletions, Failure
-from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.status import counted, with_failure
-from kubewright.replicas.set.steps import Annotate, PatchObject, Step
-from kubewright.rollout.bounds import Bounds
+from kubewright.replicas.objects import INVALID, key_of
+from kubewright.replicas.set.policy import Deletions, Failure, counted, with_failure
+from kubewright.replicas.set.seen import Annotate, PatchObject, Seen, Step
+from kubewright.rollout.model import Bounds
 
 MachineSetSeen = Seen[MachineSet, MachineMember]
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine import excess, names, updates
+from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.api.meta import integer
@@ -22,8 +22,7 @@ from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.driver.answers import without_console
 from kubewright.driver.errors import REFUSALS, Code
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member
-from kubewright.replicas.naming import verified_number
+from kubewright.replicas.member import Member, verified_number
 from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 
@@ -222,7 +221,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         failure_summary=_failure_summary(machine),
         without_vm=_without_vm(machine),
         free=excess.effects_of(machine.spec.node_template),
-        moved=updates.UPDATE_RESULT_LABEL in meta.labels,
+        moved=names.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
     )

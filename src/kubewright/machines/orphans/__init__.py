@@ -21,11 +21,11 @@ Invariants.  No VM is deleted that does not say which machine it was made for.
              A class keeps its finalizer while it has machines, not while it has suspects: if it is deleted
              with the last of them, the credentials for deleting its orphans are lost. A process remembers
              since when a VM is a suspect; one that starts anew confirms it later, and nothing else changes.
-Source       seed 004 "What is Safety Controller"; mcm.md §9.1, §19 number 30; decision 0009.
+             What MCM's safety controller does of this: docs/reference/mcm-parity.md; why so: decision 0009.
 Map          ``decide``      why a VM is kept, which nodes are annotated (pure)
-             ``vms``         the reconciler of classes: lists the VMs of one, and finds suspects
-             ``collect``     deletes one VM and its node; ``cleanup`` drains and deletes the node
+             ``vms``         the reconciler of classes: lists the VMs of one, finds suspects, has them deleted
+             ``cleanup``     drains and deletes the node of a VM
              ``nodes``       the reconciler that annotates nodes
              ``wiring``      the two controllers, and which changes enqueue what
-             ``driver.life`` has what both APIs share: suspects, their confirmation, pauses
+             ``kubewright.orphans`` has what all APIs share: suspects, their confirmation, deletions, pauses
 """

@@ -10,7 +10,7 @@ Invariants.  Nothing is done to a node that has a machine, or whose provider id 
              pods have is counted on a steady clock (decision 0011).
              A node that has a machine again (it was restored from a backup meanwhile) loses the annotation
              and the cordon, unless the machine is being deleted.
-Called by    ``collect``; ``vms`` for nodes whose VM is gone already, or wanted again.
+Called by    ``vms``, also for nodes whose VM is gone already, or wanted again.
 """
 
 from collections.abc import Callable

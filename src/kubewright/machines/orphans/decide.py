@@ -10,7 +10,6 @@ Theory.      A VM is kept while one of these exists: the machine that it was mad
              same for every API (``driver.life.orphans``).
 Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
              its machine.
-Source       mcm.md §9.1.
 """
 
 from collections.abc import Set as AbstractSet

@@ -7,7 +7,6 @@ Theory.      Only nodes that may come from a machine are annotated: those with o
              each other's writes forever. What the collection of a VM wrote to its node stays: ``vms`` takes
              annotation and cordon off together.
 Invariants.  A node that has a machine and no annotation, as almost all have, is not decoded.
-Source       mcm.md §9.1, second half.
 Called by    ``runtime.controller``, with ``ALL``. Continues in ``decide.not_managed``.
 """
 

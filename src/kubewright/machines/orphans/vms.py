@@ -3,31 +3,38 @@
 Theory.      A list that lags, is partial or is answered for another account lacks VMs that run. So that a
              list lacks the VM of a node that is being drained ends nothing: the node is deleted when a second
              list lacks it too, ``confirmation`` later, which is the rule for suspects the other way round. A
-             VM of which the driver itself has said that it is gone needs no list (``collect``).
+             VM of which the driver itself has said that it is gone needs no list.
 Invariants.  No pass begins a deletion while a cluster is not watched: the node could be missing in our cache,
              and its pods would not be drained. That is asked once in a pass; a deletion that has begun goes
              on. What is remembered of a drain stays while its VM is suspect or missing.
-Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
+Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``cleanup``.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from dataclasses import dataclass
 
 import structlog
 
+from kubewright.api.core import Node
 from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineClass
+from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import soonest
 from kubewright.driver.contract import ClassRequest, Instance
-from kubewright.driver.errors import DriverError, Unimplemented
+from kubewright.driver.errors import Unimplemented
 from kubewright.driver.life.orphans import NotListed, OrphanSettings
-from kubewright.driver.life.suspects import Noted, Suspects
 from kubewright.machines.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
-from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import ListedVm, scheme, why_kept_by_cache
+from kubewright.machines.orphans.decide import (
+    ListedVm,
+    is_second,
+    scheme,
+    why_kept_by_cache,
+    why_kept_by_server,
+)
+from kubewright.orphans import Collector, Deletion, Noted, Suspects, from_server, listed
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -51,8 +58,9 @@ class OrphanVms:
         self._settings = settings
         self._busy = busy
         self._cleanup = cleanup
-        self._collector = Collector(shared, cleanup)
+        self._policy = ClassPolicy(shared, cleanup)
         self._suspects = Suspects(settings, shared.clock)
+        self._collector = Collector(self._policy, shared.driver, self._suspects)
         self._missing = Suspects(settings, shared.clock)
         """VMs that the last list lacks although their nodes are marked; confirmed as suspects are."""
         self._cannot_list = False
@@ -84,17 +92,17 @@ class OrphanVms:
             return Result.later(self._settings.period)
         request = ClassRequest(found, seen.secret)
         began = self._shared.clock.monotonic()
-        listed = await self._listed(request)
-        if listed is None:
+        vms = await self._listed(request)
+        if vms is None:
             return Result.done()
-        noted, missing = self._note(key, listed, began)
+        noted, missing = self._note(key, vms, began)
         if lost := self._lost():
             log.info("no VM is deleted while a cluster is not visible", machine_class=str(key), cluster=lost)
             waits = noted.confirmed or self._caches.nodes.keys_by(COLLECTED_BY, str(key))
             return self._next(noted.wake, hurry=bool(waits))
         settled = await self._settle_marked_nodes(key, _ids(missing.confirmed))
-        collect = partial(self._collector.collect, request, listed=_ids(listed))
-        wake = soonest(missing.wake, await self._suspects.collect(key, noted, collect))
+        target = Target(request, _ids(vms))
+        wake = soonest(missing.wake, await self._collector.collect(key, noted, lambda _vm: target))
         return self._next(wake, hurry=not settled)
 
     def _next(self, wake: float | None, *, hurry: bool) -> Result:
@@ -108,19 +116,18 @@ class OrphanVms:
 
     async def _listed(self, request: ClassRequest) -> Sequence[Instance] | None:
         """The VMs of a class; None when this driver cannot tell, which it is asked once."""
+        machine_class = request.machine_class
         try:
-            return await self._shared.driver.list(request)
+            whose = f"class {machine_class.namespace}/{machine_class.name}"
+            return await listed(self._shared.driver, request, whose)
         except Unimplemented:
             if not self._cannot_list:
-                self._not_listed(request.machine_class, "this driver cannot list VMs")
+                self._not_listed(machine_class, "this driver cannot list VMs")
             self._cannot_list = True
             return None
-        except DriverError as error:
-            self._not_listed(request.machine_class, str(error))
-            meta = request.machine_class.metadata
-            raise NotListed(
-                f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
-            ) from error
+        except NotListed as error:
+            self._not_listed(machine_class, str(error.__cause__))
+            raise
 
     def _not_listed(self, machine_class: MachineClass, why: str) -> None:
         log.info("the VMs of a class are not listed", machine_class=machine_class.name, because=why)
@@ -186,10 +193,102 @@ class OrphanVms:
         done = []
         for node in self._caches.nodes.by(COLLECTED_BY, str(key)):
             if self._cleanup.owners(node):
-                done.append(await self._collector.release_node(node))
+                done.append(await self._policy.release_node(node))
             elif node.spec.provider_id in gone:
-                done.append(await self._collector.delete_node(node.metadata.name, node.spec.provider_id))
+                done.append(await self._policy.delete_node(node.metadata.name, node.spec.provider_id))
         return all(done)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A class whose orphans are deleted.
+
+    ``request``  what its driver was asked
+    ``listed``   the provider ids of all VMs on the list
+    """
+
+    request: ClassRequest
+    listed: AbstractSet[str]
+
+    @property
+    def key(self) -> Key:
+        """That of the class."""
+        return Key(self.request.machine_class.namespace, self.request.machine_class.name)
+
+
+class ClassPolicy:
+    """The policy of ``orphans.Collector`` for the VMs of a class: their nodes are drained, and go with them.
+
+    The order is that of a machine's deletion: cordon and drain the node, wait for its volumes, delete the VM,
+    delete the node. What is not done yet ends the pass. Before anything is touched, and again after the
+    drain, the server has said that there is no such machine, or that it is Running on another VM.
+    """
+
+    tells_of_gone = False
+
+    def __init__(self, shared: Shared, cleanup: NodeCleanup) -> None:
+        self._shared = shared
+        self._cleanup = cleanup
+        self._collected = shared.metrics.counter(
+            "machine_orphan_vms_collected",
+            "VMs that were deleted because no machine wanted them",
+            ("namespace", "machineclass"),
+        )
+
+    async def may_go(self, target: Target, vm: Instance) -> Deletion | str:
+        """As ``Policy.may_go``."""
+        machine = await self._machine(target, vm)
+        if why := why_kept_by_server(vm, machine, target.listed):
+            return why
+        nodes = self._cleanup.unowned_nodes(vm.provider_id)
+        for node in nodes:
+            if not await self._cleanup.empty(node, target.key):
+                return ""
+        if nodes:
+            machine = await self._machine(target, vm)
+            if why := why_kept_by_server(vm, machine, target.listed):
+                return why
+        known = {node.metadata.name for node in nodes} | ({vm.node_name} if vm.node_name else set())
+        namespace = target.key.namespace
+        if is_second(vm, machine, target.listed):  # by owner the driver could find the other one
+            return Deletion(target.request, namespace, "", "its machine has another VM", known)
+        return Deletion(target.request, namespace, vm.owner_uid, nodes=known)
+
+    async def is_cleared(self, vm: Instance, deletion: Deletion) -> bool:
+        """As ``Policy.is_cleared``: whether its nodes are deleted."""
+        return all([await self.delete_node(name, vm.provider_id) for name in sorted(deletion.nodes)])
+
+    def deleted(self, target: Target, message: str) -> None:
+        """As ``Policy.deleted``."""
+        self._shared.recorder.event(target.request.machine_class, EventReason.ORPHAN_DELETED, message)
+        self._collected.labels(target.key.namespace, target.key.name).inc()
+
+    def failed(self, target: Target, message: str) -> None:
+        """As ``Policy.failed``."""
+        about, reason = target.request.machine_class, EventReason.FAILED_ORPHAN_DELETE
+        self._shared.recorder.event(about, reason, message, warning=True)
+
+    async def delete_node(self, node_name: str, provider_id: str) -> bool:
+        """Delete the node of a VM that is gone; whether that could be done."""
+        try:
+            await self._cleanup.delete_node(node_name, provider_id)
+        except KubewrightError as error:
+            log.info("the node of a collected VM is still there", node=node_name, error=str(error))
+            return False
+        return True
+
+    async def release_node(self, node: Node) -> bool:
+        """Take the marks of a deletion off a node that has a machine again; whether that could be done."""
+        try:
+            await self._cleanup.release(node)
+        except KubewrightError as error:
+            log.info("a node with a machine is still cordoned", node=node.metadata.name, error=str(error))
+            return False
+        return True
+
+    async def _machine(self, target: Target, vm: Instance) -> Machine | None:
+        """The machine with the name that the VM was made for, from the server and not from the cache."""
+        return await from_server(self._shared.control, MACHINE, Key(target.key.namespace, vm.machine_name))
 
 
 def _ids(listed: Iterable[Instance]) -> frozenset[str]:

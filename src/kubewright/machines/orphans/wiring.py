@@ -18,21 +18,19 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
-from kubewright.driver.life.orphans import LONGEST_PASS, OrphanSettings, may_leave_a_vm
+from kubewright.driver.life.orphans import OrphanSettings, may_leave_a_vm
 from kubewright.kube.informer import Change
 from kubewright.machines.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms
+from kubewright.orphans import controller
 from kubewright.runtime.controller import Controller, spec_or_existence
-from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 
 SEVERAL = Code.OutOfRange.name.encode()
 """The code by which a driver says that the cloud has several VMs of one machine. It is looked for in the
 undecoded machine: where it stands elsewhere, in an annotation, that costs one list."""
-LIST_BACKOFF = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
-"""Between lists that fail: they cost a cloud more than other calls, and no machine waits for them."""
 
 
 def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
@@ -46,9 +44,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     vms = OrphanVms(shared, settings, busy, cleanup)
     caches.nodes.index(COLLECTED_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
-    classes = Controller(
-        "orphanvms", vms, clock, workers=4, timeout=LONGEST_PASS, metrics=metrics, curve=LIST_BACKOFF
-    )
+    classes = controller("orphanvms", vms, clock, metrics)
     looker = OrphanNodes(shared, settings, vms.schemes, cleanup.owners)
     nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
     soon, steady = settings.soon.total_seconds(), shared.control.steady()

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from kubewright.api.core import Node
 from kubewright.api.diff import Patch
-from kubewright.api.machine import names, updates
+from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import AT_ONCE, Plan, in_seconds, soonest
 from kubewright.machines.machine.states import UPDATING
@@ -57,9 +57,8 @@ from kubewright.machines.rolling.seen import (
     UpdateStep,
 )
 from kubewright.replicas.member import until_available
-from kubewright.rollout.in_place import selectable
 from kubewright.rollout.model import Resize
-from kubewright.rollout.planner import InPlaceUpdate, Recreate
+from kubewright.rollout.planner import InPlaceUpdate, Recreate, selectable
 
 BURST = 250
 """Nodes that are marked in one pass; the next pass follows at once."""
@@ -201,8 +200,8 @@ def _over(seen: RollingSeen) -> bool:
     return seen.counts.available >= seen.desired
 
 
-_LABELS_OF_A_TRY = (updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
-_NOTES_OF_A_TRY = (updates.UPDATE_FAILED_REASON_ANNOTATION, updates.UPDATE_AIM_ANNOTATION)
+_LABELS_OF_A_TRY = (names.SELECTED_LABEL, names.UPDATE_RESULT_LABEL)
+_NOTES_OF_A_TRY = (names.UPDATE_FAILED_REASON_ANNOTATION, names.UPDATE_AIM_ANNOTATION)
 """What one try of an update leaves on a candidate: labels; an annotation of the agent, and one of ours."""
 
 
@@ -323,20 +322,18 @@ def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
     """
     labels, annotations = node.metadata.labels, node.metadata.annotations
     if mark is UpdateMark.CANDIDATE:
-        return {"metadata": {"labels": {updates.CANDIDATE_LABEL: "true"}}}
+        return {"metadata": {"labels": {names.CANDIDATE_LABEL: "true"}}}
     if mark is UpdateMark.SELECTED:
-        notes = {updates.UPDATE_AIM_ANNOTATION: aim}
-        return {"metadata": {"labels": {updates.SELECTED_LABEL: "true"}, "annotations": notes}}
+        notes = {names.UPDATE_AIM_ANNOTATION: aim}
+        return {"metadata": {"labels": {names.SELECTED_LABEL: "true"}, "annotations": notes}}
     gone = (
-        _LABELS_OF_A_TRY
-        if mark is UpdateMark.CANDIDATE_AGAIN
-        else (updates.CANDIDATE_LABEL, *_LABELS_OF_A_TRY)
+        _LABELS_OF_A_TRY if mark is UpdateMark.CANDIDATE_AGAIN else (names.CANDIDATE_LABEL, *_LABELS_OF_A_TRY)
     )
     metadata = {
         "labels": {key: None for key in gone if key in labels},
         "annotations": {key: None for key in _NOTES_OF_A_TRY if key in annotations},
     }
     patch: Patch = {"metadata": {part: edits for part, edits in metadata.items() if edits}}
-    if updates.SELECTED_LABEL in labels and node.spec.unschedulable:
+    if names.SELECTED_LABEL in labels and node.spec.unschedulable:
         patch["spec"] = {"unschedulable": False}
     return patch

@@ -18,8 +18,8 @@ from typing import Any
 from kubewright.api.core import NODE, Node
 from kubewright.api.diff import Patch
 from kubewright.api.kinds import Undecodable
-from kubewright.api.machine import excess, names, updates
-from kubewright.api.machine.updates import UpdateReason, UpdateResult
+from kubewright.api.machine import excess, names
+from kubewright.api.machine.names import UpdateReason, UpdateResult
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, MachineDeployment, MachineSet
 from kubewright.base import delays
 from kubewright.base.clock import Clock
@@ -46,10 +46,9 @@ from kubewright.machines.rolling.seen import (
     Step,
     UpdateMark,
 )
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.doubts import Stale
-from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.objects import key_of
+from kubewright.replicas.writes import Stale, error_of, run_parallel
 from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
@@ -180,7 +179,7 @@ class RollingNodes:
     async def _change_machine(self, step: Move | ClearMoved) -> KubewrightError | None:
         member = step.member
         if isinstance(step, ClearMoved):
-            body = with_uid({"metadata": {"labels": {updates.UPDATE_RESULT_LABEL: None}}}, member.uid)
+            body = with_uid({"metadata": {"labels": {names.UPDATE_RESULT_LABEL: None}}}, member.uid)
             return await _unless_gone(self._control.patch(MACHINE, member.key, body))
         machine = self._machines.get(member.key)
         if machine is None or machine.metadata.resource_version != member.version:
@@ -263,15 +262,15 @@ def _seen_nodes(seen: RollingSeen, watched: Informer[Node]) -> Nodes:
 def marks_of(node: Node) -> list[str]:
     """The marks of a node, as values of the index."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
-    reason, result = reason_in(node.status.conditions), updates.update_result(labels)
-    aim = annotations.get(updates.UPDATE_AIM_ANNOTATION)
+    reason, result = reason_in(node.status.conditions), names.update_result(labels)
+    aim = annotations.get(names.UPDATE_AIM_ANNOTATION)
     found = {
         TAINTED: any((taint.key, taint.effect) == PREFERS_OTHERS for taint in node.spec.taints),
         ANNOTATED: names.SCALE_DOWN_DISABLED_ANNOTATION in annotations and not excess.alone(annotations),
         OURS: names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations,
-        CANDIDATE: updates.CANDIDATE_LABEL in labels,
-        SELECTED: updates.SELECTED_LABEL in labels,
-        BEGUN: reason in (UpdateReason.DRAINED, UpdateReason.READY) and updates.CANDIDATE_LABEL in labels,
+        CANDIDATE: names.CANDIDATE_LABEL in labels,
+        SELECTED: names.SELECTED_LABEL in labels,
+        BEGUN: reason in (UpdateReason.DRAINED, UpdateReason.READY) and names.CANDIDATE_LABEL in labels,
         UPDATED: (result, reason) == (UpdateResult.SUCCESSFUL, UpdateReason.SUCCESSFUL),
         AIMED: aim is not None,
         f"{AIMED}:{aim}": aim is not None,

@@ -7,14 +7,11 @@ Theory.        A deployment decides sizes and nothing else; members are created 
                sets. It counts members itself, from the cache, instead of trusting the sets' status,
                which is some writes old: a rollout goes as fast as members do, and never
                beyond its bounds.
-Map            policy.py      DeploymentPolicy: all that differs between the APIs
-               seen.py        Seen: the deployment, its sets, their members
-               look.py        makes it, from caches
-               decide.py      the deciders of a pass
-               sets.py        new sets, hashes, revisions, what is propagated to the current set
-               status.py      counts and conditions
-               progress.py    the condition Progressing: which rollout it is about, and how that goes
-               steps.py       the closed set of effects
-               act.py         performs them
-               reconciler.py  one pass; what enqueues a deployment
+Map            policy.py   what differs between the APIs: DeploymentPolicy
+               seen.py     Seen: the deployment, its sets, their members; the closed set of steps
+               look.py     makes it, from caches
+               decide.py   the deciders of a pass; how new and propagated sets look
+               status.py   counts and conditions: Available, and Progressing, the report on the rollout
+               act.py      performs the steps
+               wiring.py   one pass; what enqueues a deployment
 """

@@ -8,7 +8,7 @@ Theory.      Every decision here rests on sizes that were read, so every patch o
              A name may be taken by a set of this deployment that is being deleted or has another template, or
              by another owner's set. Then ``collisionCount`` is raised, which changes the next hash.
 Invariants.  Never a PUT. Nothing is created in the pass that raises ``collisionCount``.
-Called by    ``reconciler.Deployments``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,8 @@ from kubewright.base.errors import KubewrightError, first_to_return
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
-from kubewright.replicas.deployment.policy import D, DeploymentPolicy
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.policy import DeploymentPolicy
+from kubewright.replicas.deployment.seen import (
     Adopt,
     AnnotateMembers,
     ChangeDeployment,
@@ -34,13 +33,22 @@ from kubewright.replicas.deployment.steps import (
     MemberAnnotations,
     Outcome,
     RecordEvent,
+    Seen,
     Step,
 )
-from kubewright.replicas.doubts import Doubts, Stale
-from kubewright.replicas.effects import error_of, may_adopt, run_parallel, stale_or
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, SetObject
-from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
+from kubewright.replicas.objects import (
+    AddFinalizer,
+    D,
+    RemoveFinalizer,
+    S,
+    SetObject,
+    adopted,
+    disowned,
+    key_of,
+    reference,
+)
+from kubewright.replicas.writes import Doubts, Stale, error_of, may_adopt, run_parallel, stale_or
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_stale
 

@@ -2,28 +2,20 @@
 
 Theory.      The order of the deciders is the list in ``decide``; one that changes what the later ones look at
              ends the pass, and the next one follows at once. ``rollout.planner`` decides the sizes;
-             here they become changes of sets, one write for each set that changes.
-Source       mcm.md §7.2-7.10, capi.md §7.9.
+             here they become changes of sets, one write for each set that changes. The label with the
+             template's hash tells the members of two sets apart; it is no part of the
+             template itself, and is removed before templates are compared or rolled back to. Annotations are
+             propagated, but for those that belong to one object alone, and only to the current set.
 """
 
 from typing import assert_never
 
 from msgspec import structs
 
-from kubewright.api.meta import with_finalizer
+from kubewright.api.meta import LabelSelector, ObjectMeta, with_finalizer
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
-from kubewright.replicas.deployment.policy import D
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import (
-    annotated,
-    frozen,
-    new_set,
-    propagated,
-    refreshed,
-    revision_of,
-    sized,
-)
-from kubewright.replicas.deployment.steps import (
+from kubewright.replicas.deployment.policy import DeploymentPolicy
+from kubewright.replicas.deployment.seen import (
     Adopt,
     ChangeDeployment,
     ChangeSet,
@@ -31,13 +23,25 @@ from kubewright.replicas.deployment.steps import (
     DeleteSets,
     Disown,
     RecordEvent,
+    Seen,
     Step,
 )
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, changed, with_replicas
-from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
+from kubewright.replicas.objects import (
+    ORPHAN_FINALIZER,
+    AddFinalizer,
+    D,
+    RemoveFinalizer,
+    S,
+    annotated,
+    changed,
+    reference,
+    with_annotations,
+    with_hash,
+    with_replicas,
+)
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
-from kubewright.rollout.revisions import next_revision, prunable
+from kubewright.rollout.revisions import next_revision, prunable, write_history
 
 NAMED = 3
 """Sets whose deletion is awaited that a plan names."""
@@ -51,7 +55,7 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, adopt_and_disown, *seen.policy.deciders, resize, prune), seen, Plan())
+    return in_order((add_finalizer, adopt_and_disown, *seen.policy.deciders(), resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -109,7 +113,9 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
     refreshes = PROPAGATED if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
-        steps += _with_revision(seen, revision_of(policy, wanted[seen.current.name]).number)
+        steps += _with_revision(
+            seen, policy.metadata_keys.revision_of(wanted[seen.current.name].metadata).number
+        )
     because = "; ".join(filter(None, (sizes.because, refreshes)))
     return Plan(tuple(steps), because=because, awaits=_unavailable(seen))
 
@@ -202,3 +208,80 @@ def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Ste
     direction = "up" if after > before else "down"
     message = seen.policy.words.scaled.format(direction=direction, name=name, before=before, after=after)
     return [RecordEvent(seen.policy.reasons.scaled, message)]
+
+
+def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, sizes: Sizes, size: int) -> S:
+    """The set for the deployment's template, complete: finalizer, owner, hash, sizes and revision."""
+    meta, keys = deployment.metadata, policy.metadata_keys
+    name, hashed = policy.name_and_hash(deployment)
+    template = with_hash(deployment.spec.template, keys.template_hash, hashed)
+    selector = deployment.spec.selector or LabelSelector()
+    labels = {**selector.match_labels, keys.template_hash: hashed}
+    empty = policy.set_kind.type()
+    found = changed(
+        empty,
+        metadata=ObjectMeta(
+            name=name,
+            namespace=meta.namespace,
+            labels=template.metadata.labels,
+            annotations={
+                **keys.shared(meta.annotations),
+                **_size_annotations(policy, sizes),
+                keys.revision: str(revision),
+            },
+            finalizers=tuple(filter(None, (policy.set_finalizer or policy.finalizer,))),
+            owner_references=(reference(deployment, policy.kind),),
+        ),
+        spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),
+    )
+    return with_replicas(propagated(policy, found, deployment), size)
+
+
+def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revision: int) -> S:
+    """The current set with all that is propagated without a rollout, and with at least this revision.
+
+    It may create members, even if it was an old set that a rollout froze before.
+    """
+    keys, mine = policy.metadata_keys, current.metadata.annotations
+    raised = keys.revision_of(current.metadata).raised(revision)
+    shared = keys.shared(deployment.metadata.annotations)
+    kept = {key: text for key, text in mine.items() if key not in keys.mirrored}
+    annotations = {**kept, **shared, keys.revision: str(raised.number)}
+    if raised.history:
+        annotations[keys.history] = write_history(raised.history)
+    annotations.pop(keys.no_creation, None)
+    thawed = with_annotations(current, annotations)
+    if keys.is_frozen(current.metadata) and keys.no_creation_label is not None:
+        label, _ = keys.no_creation_label
+        labels = {key: text for key, text in current.metadata.labels.items() if key != label}
+        thawed = changed(thawed, metadata=structs.replace(thawed.metadata, labels=labels))
+    return propagated(policy, thawed, deployment)
+
+
+def propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
+    """The set with all that is propagated without a rollout, but for annotations."""
+    spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
+    return policy.as_sized(policy.propagated(changed(each, spec=spec), deployment), deployment)
+
+
+def frozen(policy: DeploymentPolicy[D, S, M], each: S) -> S:
+    """The set with the mark that stops it from creating members: the current set does it instead."""
+    keys = policy.metadata_keys
+    if keys.no_creation_label is None:
+        return annotated(each, keys.no_creation, "true")
+    label, value = keys.no_creation_label
+    labels = {**each.metadata.labels, label: value}
+    return changed(each, metadata=structs.replace(each.metadata, labels=labels))
+
+
+def sized(policy: DeploymentPolicy[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
+    """The set with the annotations ``desired`` and ``ceiling`` and, unless ``size`` is None, another size."""
+    annotated_set = with_annotations(each, {**each.metadata.annotations, **_size_annotations(policy, sizes)})
+    return annotated_set if size is None else with_replicas(annotated_set, size)
+
+
+def _size_annotations(policy: DeploymentPolicy[D, S, M], sizes: Sizes) -> dict[str, str]:
+    return {
+        policy.metadata_keys.desired: str(sizes.desired),
+        policy.metadata_keys.ceiling: str(sizes.ceiling),
+    }

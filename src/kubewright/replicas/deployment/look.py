@@ -3,7 +3,7 @@
 Theory.      Everything is read from caches that already show our own writes. A look also ends the doubts
              about members that the cache shows by now (``MemberIndex.doubted``).
 Invariants.  Nothing here writes to a server. Between looking and deciding nothing awaits.
-Called by    ``reconciler.Deployments``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,15 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import D, DeploymentPolicy
+from kubewright.replicas.deployment.policy import DeploymentPolicy
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import (
+from kubewright.replicas.objects import (
     BY_OWNER,
     WITHOUT_CONTROLLER,
+    D,
+    S,
     contradicts_template,
     key_of,
     read_selector,

@@ -5,22 +5,20 @@ Theory.      A set is the deployment's when it controls it and the selector matc
              deployments keep what they control, when it controls it. Sizes are taken from the sets, counts of
              members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
-Called by    ``look``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a policy.
+Called by    ``look``, which makes it; ``decide``, ``status``, and the deciders of a policy.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-from kubewright.api.meta import integer
+from kubewright.api.meta import Object, integer
 from kubewright.base.clock import stamp
-from kubewright.replicas.deployment.policy import D, DeploymentPolicy
-from kubewright.replicas.deployment.sets import is_frozen, revision_of
-from kubewright.replicas.member import M
-from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import key_of
+from kubewright.base.errors import KubewrightError
+from kubewright.replicas.member import M, Member
+from kubewright.replicas.objects import AddFinalizer, D, RemoveFinalizer, S, SetObject, key_of
 from kubewright.rollout import planner
 from kubewright.rollout.model import Fleet, Group, Sizes
 from kubewright.rollout.planner import Strategy
@@ -28,12 +26,110 @@ from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
 from kubewright.wire.gvk import Key
 
+if TYPE_CHECKING:
+    from kubewright.replicas.deployment.policy import DeploymentPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDeployment:
+    """Write the deployment's metadata or spec as ``after`` has them."""
+
+    after: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the controller of these sets."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disown:
+    """Disown sets that the selector no longer matches."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAnnotations:
+    """A member, and the annotations that it is to have."""
+
+    member: Member
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotateMembers:
+    """Write annotations on members, each only while it is the one that was seen."""
+
+    members: tuple[MemberAnnotations, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSet:
+    """Create the current set."""
+
+    new: SetObject
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """Write a set's metadata or spec as ``after`` has them."""
+
+    before: SetObject
+    after: SetObject
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSets:
+    """Delete these sets; the current one is never among them while the deployment lives."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEvent:
+    """Send an event about the deployment."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+Step = (
+    AddFinalizer
+    | RemoveFinalizer
+    | ChangeDeployment
+    | Adopt
+    | Disown
+    | AnnotateMembers
+    | CreateSet
+    | ChangeSet
+    | DeleteSets
+    | RecordEvent
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened in a pass that the caches cannot show.
+
+    ``create_error`` the error that kept the pass from creating a set, in words; empty if none
+    ``failed``       a write of the pass failed
+    ``error``        that error, which says when to try again
+    """
+
+    create_error: str = ""
+    failed: bool = False
+    error: KubewrightError | None = None
+
 
 @dataclass(frozen=True)
 class Seen(Generic[D, S, M]):
     """A deployment and all below it: ``written`` as the server has it, ``deployment`` with defaults."""
 
-    policy: DeploymentPolicy[D, S, M]
+    policy: "DeploymentPolicy[D, S, M]"
     written: D
     wall: datetime
     """The date: it is compared with dates that others wrote, and written into conditions."""
@@ -192,8 +288,8 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         ready_not_available=up - count,
         desired=_natural(meta.annotations, keys.desired),
         ceiling=_natural(meta.annotations, keys.ceiling),
-        revision=revision_of(seen.policy, each).number,
-        frozen=is_frozen(seen.policy, each),
+        revision=keys.revision_of(meta).number,
+        frozen=keys.is_frozen(meta),
         moved=sum(member.moved for member in alive),
         caught_up=(each.status.replicas or 0) <= len(members),
         observed=each.status.observed_generation >= meta.generation and not meta.deleting,

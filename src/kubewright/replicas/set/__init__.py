@@ -8,15 +8,10 @@ Theory.        What creates members must never create one twice. Three things en
                seen, so a controller that looks at the same objects, after a crash or from another process,
                meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
                others, until it is known whether it happened.
-Map            policy.py      what differs between the APIs: the policy of one, as a value
-               seen.py        Seen: one set and its members
-               look.py        makes it, from caches; Memory: what a process remembers
-               decide.py      which members to create, adopt, change and delete
-               steps.py       the closed set of effects
-               act.py         performs them: slow start, preconditions, doubt
-               creation.py    creations and their doubts
-               outcome.py     how a pass went, in events and for the status
-               status.py      what every world's status says of it
-               reconciler.py  one pass; what enqueues a set
-Source         mcm.md §1.4, §6; capi.md §7.
+Map            policy.py   what differs between the APIs: SetPolicy, and what every API's status says
+               seen.py     Seen: one set and its members; the closed set of steps
+               look.py     makes it, from caches
+               decide.py   which members to create, adopt, change and delete
+               act.py      performs the steps: slow start, preconditions, doubt
+               wiring.py   one pass; what enqueues a set
 """

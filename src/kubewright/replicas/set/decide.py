@@ -8,10 +8,9 @@ Invariants.  No new name is tried while a creation is in doubt. No member is cre
              again. The policy's ranking says which surplus members are deleted first; each is deleted only
              in the version that was seen, so a member that has changed since stays until the next pass has
              looked at it.
-Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -20,20 +19,19 @@ from typing import Any
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order, in_seconds
-from kubewright.replicas.member import M, Member
-from kubewright.replicas.naming import new_names
-from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
+from kubewright.replicas.member import M, Member, new_names
+from kubewright.replicas.objects import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer, S
 from kubewright.replicas.set.policy import Decider, SetPolicy
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.steps import (
+from kubewright.replicas.set.seen import (
     Adopt,
     Create,
     Delete,
     Disown,
     Propagate,
     RecordNumber,
+    Seen,
     Step,
+    Wait,
 )
 
 ANSWER = Awaited("the API server to answer a creation", "it is asked again by itself; see whether it answers")
@@ -52,7 +50,7 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
 
 def deciders(policy: SetPolicy[S, M, Any]) -> tuple[Decider[S, M], ...]:
     """What a pass does, in this order."""
-    return (add_finalizer, adopt, disown, propagate, grow, *policy.deciders, shrink)
+    return (add_finalizer, adopt, disown, propagate, grow, *policy.deciders(), shrink)
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
@@ -66,7 +64,7 @@ def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def adopt(seen: Seen[S, M]) -> Plan[Step]:
-    """Adopt members that match the selector and have no controller, then count anew (mcm.md §6.3)."""
+    """Adopt members that match the selector and have no controller, then count anew."""
     if not seen.orphans:
         return Plan()
     many = seen.policy.words.many
@@ -89,19 +87,13 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
-    """Push down to members what the template changes on them (mcm.md §6.7)."""
-    burst, stale = seen.burst, _stale(seen)
+    """Push down to members what the template changes on them."""
+    burst, stale = seen.burst, seen.policy.stale(seen)
     if not stale:
         return Plan()
     wake = AT_ONCE if len(stale) > burst else None
     because = f"{seen.policy.words.many} with an older configuration: {len(stale)}"
     return Plan((Propagate(tuple(stale[:burst])),), wake, because)
-
-
-def _stale(seen: Seen[S, M]) -> Sequence[M]:
-    """The members that lack something of the template."""
-    propagation = seen.policy.propagation
-    return propagation.stale(seen) if propagation is not None else ()
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
@@ -123,7 +115,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
-    """Delete surplus members, and those that the policy wants deleted for other reasons (mcm.md §6.4)."""
+    """Delete surplus members, and those that the policy wants deleted for other reasons."""
     others, burst = seen.policy.to_delete(seen), seen.burst
     deleted = {member.uid: member for member in (*seen.surplus, *others.members)}
     chosen = tuple(deleted.values())[:burst]
@@ -153,7 +145,7 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
     ours = (*seen.members, *seen.unselected)
     if ours:
         chosen = tuple(member for member in ours if not member.deleting)
-        stale = tuple(member for member in _stale(seen) if member.deleting)[: seen.burst]
+        stale = tuple(member for member in seen.policy.stale(seen) if member.deleting)[: seen.burst]
         steps = (*((Propagate(stale),) if stale else ()), *((Delete(chosen),) if chosen else ()))
         remedy = "see what holds it up; its finalizers name who has to let it go"
         going = (m for m in ours if m.deleting)

@@ -3,7 +3,7 @@
 Theory.      Everything is read from caches that already show our own writes. A look also ends the doubts
              about members that the cache shows by now (``MemberIndex.doubted``).
 Invariants.  Nothing here writes to a server. Between looking and deciding nothing awaits.
-Called by    ``reconciler.Sets``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass, field
@@ -13,11 +13,9 @@ from kubewright.api.meta import integer
 from kubewright.base.clock import Clock
 from kubewright.base.plan import Awaited
 from kubewright.kube.informer import Informer
-from kubewright.replicas.member import M
+from kubewright.replicas.member import SPACE, M
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.naming import SPACE
-from kubewright.replicas.objects import S, SetObject
-from kubewright.replicas.ownership import contradicts_template, read_selector
+from kubewright.replicas.objects import S, SetObject, contradicts_template, read_selector
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.wire.gvk import Key

@@ -5,18 +5,95 @@ Theory.      A member is one that the set controls and that its selector matches
 Called by    ``look``, which makes it; ``decide``, and the functions of a ``policy``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
+from kubewright.api.kinds import Kind
 from kubewright.api.meta import integer
 from kubewright.base.plan import Awaited
-from kubewright.replicas.member import M
-from kubewright.replicas.objects import S
+from kubewright.replicas.member import M, Member
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer, S
+from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
     from kubewright.replicas.set.policy import SetPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the controller of these members."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disown:
+    """Disown members that the selector no longer matches."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Propagate:
+    """Write on these members what the template changes on existing ones."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNumber:
+    """Write the highest number onto the set: its member is about to be deleted or disowned."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create members of these names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete these members, each only while it is the very version that was seen."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Give these members an annotation; with ``value`` None, remove it."""
+
+    members: tuple[Member, ...]
+    annotation: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Patch the set itself, or an object that is no member; the body names the version that was read."""
+
+    kind: Kind[Any]
+    key: Key
+    body: Mapping[str, Any]
+
+
+Step = (
+    AddFinalizer
+    | RemoveFinalizer
+    | Adopt
+    | Disown
+    | Propagate
+    | RecordNumber
+    | Create
+    | Delete
+    | Annotate
+    | PatchObject
+)
 
 
 BURST = 250

@@ -24,12 +24,15 @@ from enum import StrEnum
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity, has_signed, new_authority, new_server
+from kubewright.pki.credentials import Renewal
 from kubewright.pki.facts import validity
 from kubewright.pki.keys import BACKDATED, pems
 
 COMMON_NAME = "kubewright-webhooks"
 ISSUER = f"{COMMON_NAME}-ca"
 """Not the name of what it signs: OpenSSL takes a certificate with its issuer's name for self-signed."""
+
+RENEWAL = Renewal(3, backdated=False, with_authority=False)
 
 AUTHORITIES, SIGNER, CERTIFICATE, KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
 """The keys of the Secret: all trusted authorities, the newest first; its private key; what is served."""
@@ -238,5 +241,4 @@ def _issued(identity: Identity) -> datetime:
 
 def _due_from(identity: Identity) -> datetime:
     """When two thirds of its life are over."""
-    made = _issued(identity)
-    return made + (identity.expires - made) * 2 / 3
+    return RENEWAL.due(*validity(identity.certificate))

@@ -1,0 +1,74 @@
+"""A step without a performer does not pass: mypy refuses the table, and the table has the steps of the plan."""
+
+import typing
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+from kubewright.runtime.kernel import ObjectReconciler
+
+TABLE = """
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Make: ...
+
+@dataclass(frozen=True)
+class Drop: ...
+
+Step = Make | Drop
+Effect = Awaitable[object] | None
+
+async def make() -> None: ...
+
+def act(step: Step) -> Effect:
+    match step:
+        case Make():
+            return make()
+"""
+
+
+def test_mypy_refuses_a_table_that_lacks_a_step(tmp_path: Path) -> None:
+    table = tmp_path / "table.py"
+    table.write_text(TABLE)
+    where = ["--strict", "--config-file=", f"--cache-dir={tmp_path}", str(table)]
+    said, _, code = api.run(where)
+    assert (code, "Missing return statement" in said) == (1, True), said
+    table.write_text(f"{TABLE}        case Drop():\n            return None\n")
+    said, _, code = api.run(where)
+    assert code == 0, said
+
+
+def everyone(kind: type) -> list[type]:
+    return [each for one in kind.__subclasses__() for each in (one, *everyone(one))]
+
+
+def steps_of(plan: typing.Any) -> typing.Any:
+    """The steps of a plan: the argument of the generic class that it is, or that it extends."""
+    while not typing.get_args(plan):
+        (plan, *_) = plan.__orig_bases__
+    return typing.get_args(plan)[0]
+
+
+import_module("kubewright.compose.worlds")
+RECONCILERS = [
+    each
+    for each in everyone(ObjectReconciler)
+    if "act" in vars(each) and each.__module__.startswith("kubewright.")
+]
+
+
+@pytest.mark.parametrize("kind", RECONCILERS, ids=[each.__qualname__ for each in RECONCILERS])
+def test_the_table_has_the_steps_that_the_plan_has(kind: type) -> None:
+    (base, *_) = typing.cast("typing.Any", kind).__orig_bases__
+    *_, plan = typing.get_args(base)
+    if isinstance(plan, typing.TypeVar):
+        return  # the policies of a kind that several share bring their own
+    assert typing.get_type_hints(kind.act)["step"] == steps_of(plan)
+
+
+def test_there_are_reconcilers() -> None:
+    assert len(RECONCILERS) >= 4
