@@ -28,7 +28,7 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.routing import RoutedDriver
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
+from kubewright.machines.excess.wiring import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
@@ -167,6 +167,6 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
         )
         made.append(nodes.controller(environment.clock, metrics))
     if MACHINE_TAINT in chosen:
-        taints = MachineTaints(deployments, environment.control.client)
+        taints = MachineTaints(deployments, environment.control.client, recorder)
         made.append(taints.controller(environment.clock, metrics))
     return made
