@@ -72,7 +72,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
 
     def act(self, seen: ExcessSeen | None, step: KeepFree, outcome: Outcome) -> Effect:
         """The one step that there is."""
-        return self._write(step)
+        return self._taint(step)
 
     def together(self, step: KeepFree) -> bool:
         """All machines are written beside each other."""
@@ -86,7 +86,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
             outcome.errors.append(error)
         return True
 
-    async def _write(self, step: KeepFree) -> None:
+    async def _taint(self, step: KeepFree) -> None:
         member, machine = step.member, self._machines.get(step.member.key)
         what = f"machine {member.name}"
         if machine is None or machine.metadata.resource_version != member.version:
