@@ -18,10 +18,8 @@ from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DataProvider, DriverOffer
-from kubewright.providers.grpc.client.serving import serve_stream
-from kubewright.providers.grpc.connection import Refused
-from kubewright.providers.grpc.contents import Contents, NotKept
+from kubewright.providers.grpc.client import DataProvider, DriverOffer, serve_stream
+from kubewright.providers.grpc.connection import Contents, NotKept, Refused
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.providers.grpc.messages import Content, MachineClassMeta, Options, SecretMeta, decode, encode
 from simulation.clock import SimClock

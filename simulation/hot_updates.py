@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.driver.hot import is_mandatory, read
-from kubewright.driver.tags import DISK, RESOURCES, VM
+from kubewright.driver.hot import DISK, RESOURCES, VM, is_mandatory, read
 from kubewright.providers.sim.vm import Vm
 from simulation.acts import Part, pool
 from simulation.ends import End, notes_of, unmarked

@@ -15,7 +15,7 @@ from kubewright.api.cluster.conditions import READY, TRUE
 from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.base.clock import Clock
-from kubewright.processes.life import LONGEST_PAUSE
+from kubewright.processes.program import LONGEST_PAUSE
 
 SAY_SECONDS = 10.0
 STALL_SECONDS = 2 * LONGEST_PAUSE

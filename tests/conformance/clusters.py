@@ -27,7 +27,7 @@ from kubewright.providers import sim
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes.capi import answers
-from kubewright.testing.real_kubernetes.process import Program, free_ports
+from kubewright.testing.real_kubernetes.cluster import Program, free_ports
 from kubewright.testing.world import running
 from kubewright.wire.gvk import Resource
 

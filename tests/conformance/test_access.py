@@ -26,12 +26,12 @@ from kubewright.base.clock import SystemClock
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.driver import OLD_KIND
-from kubewright.testing.parties import EVERYTHING
 from kubewright.testing.permissions import granted, missing, unused
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.sites import (
     ALWAYS_GRANTED,
     CONTROL,
+    EVERYTHING,
     RBAC,
     Site,
     embedded_halves,

@@ -37,7 +37,7 @@ from kubewright.testing.api import Answer, Api
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
-from kubewright.testing.real_kubernetes.process import free_ports
+from kubewright.testing.real_kubernetes.cluster import free_ports
 from kubewright.testing.servers import real_api
 from kubewright.wire.gvk import Key, Resource
 

@@ -26,7 +26,7 @@ from kubewright.testing.api import Api
 from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.real_kubernetes.cached import SCHEDULER
-from kubewright.testing.real_kubernetes.process import Program, free_ports, write_private
+from kubewright.testing.real_kubernetes.cluster import Program, free_ports, write_private
 
 GATEWAY, COMPONENTS = "10.99.0.1", "10.98.0.0/16"
 """This side of the bridge, and addresses of components, which VMs reach by it."""

@@ -26,8 +26,8 @@ from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Background, Closing, Driver
-from kubewright.driver.metrics import DriverMetrics
-from kubewright.driver.routing import reached
+from kubewright.driver.guard import DriverMetrics
+from kubewright.driver.registry import reached
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informers

@@ -14,6 +14,10 @@ Invariants.  Cancellation by the caller passes through untouched; a driver that 
              may have done it or not: DeadlineExceeded. A process that is not ``entitled`` to act any more,
              since it lost its Lease (``runtime.leader``), begins no call, and the error is ``Unavailable``,
              too: a process that was suspended may lead again in a moment, and then the call is soon due.
+Metrics.     ``DriverMetrics`` shows calls to Prometheus, under the names that MCM's dashboards and alerts
+             know: a histogram ``mcm_cloud_api_driver_request_duration_seconds`` by provider and operation,
+             and a counter ``mcm_cloud_api_driver_requests_failed_total`` by error code, too. A call whose
+             caller left (Canceled) is timed but not a failure.
 Called by    ``machines.world`` and ``infra.world``, which put each driver that they are given behind one.
 """
 
@@ -24,6 +28,7 @@ from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock
@@ -356,3 +361,38 @@ async def _translated(operation: Operation, what: str, call: Callable[[], Awaita
         )
         log.debug("where the driver failed", exc_info=error)
         raise unknown from error
+
+
+_SECONDS = (0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0)
+"""Buckets from a cached answer to the longest deadline of a call; the wait for its slot counts as well."""
+
+
+class DriverMetrics:
+    """The two series; ``of`` gives the listener that feeds them for one provider."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "mcm_cloud_api_driver_request_duration_seconds",
+            "Seconds that a driver took for one call, its wait for a slot included.",
+            ("provider", "operation"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._failed = Counter(
+            "mcm_cloud_api_driver_requests_failed",
+            "Driver calls that ended with an error, by its code.",
+            ("provider", "operation", "error_code"),
+            registry=registry,
+        )
+
+    def of(self, provider: str) -> Listener:
+        """A listener for ``guard.GuardedDriver(on_end=...)``; a driver that stands for several clouds names
+        the one that was called."""
+
+        def count(ended: CallEnded) -> None:
+            cloud = ended.provider or provider
+            self._seconds.labels(cloud, ended.operation.value).observe(ended.seconds)
+            if ended.code not in (Code.OK, Code.Canceled):
+                self._failed.labels(cloud, ended.operation.value, ended.code.name).inc()
+
+        return count

@@ -32,7 +32,7 @@ from kubewright.api.infra.v1beta1 import (
 from kubewright.api.kinds import Kind, Undecodable
 from kubewright.api.meta import KubeObject, ObjectMeta
 from kubewright.base.clock import Clock
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra.provision import cloud_owner
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.client import Client

@@ -18,7 +18,7 @@ from kubewright.api.infra.v1beta1 import (
 )
 from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster import wiring as cluster

@@ -24,7 +24,7 @@ from kubewright.api.meta import integer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver, MachineRequest, VolumeSpec
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer, Informers
 from kubewright.machines.migration.old_classes import OldClasses

@@ -49,7 +49,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.machine.validate import validate_class
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.machines.caches import Shared, class_key, secret_keys

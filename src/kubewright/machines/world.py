@@ -25,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.machines import machineclass
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS

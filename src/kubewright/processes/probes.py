@@ -20,8 +20,7 @@ from pathlib import Path
 import aiohttp
 
 from kubewright.pki import tls
-from kubewright.processes.life import Health
-from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpConnect
+from kubewright.processes.program import Command, Health, HttpGet, Probe, Program, TcpConnect
 
 GOOD = range(200, 400)
 KILLED_WITHIN = 1.0

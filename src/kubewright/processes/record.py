@@ -8,24 +8,196 @@ Theory.      A record is written before a process is started, with a mark drawn 
 Invariants.  Files have mode 0600, and folders above all of them 0700; a file is written under another name
              and renamed, so that no reader sees half of it. Below ``files/`` is what the program names, and
              nothing else. No path of a program leads out of its folder, no link in it is followed, and the
-             mode of a folder above ``files/`` or above its data is never changed for it (``beneath``).
+             mode of a folder above ``files/`` or above its data is never changed for it.
 Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
              beside them its data folders
 Called by    ``linux``, ``supervisor``, and the hosting of control planes in processes.
+
+Reads and writes below one folder, without following a link that something else has put there.
+
+Theory.      Names of files and folders come from objects that users write, and a program may write in a part
+             of the tree. So a path is a list of names, none of which leads upwards, and each is opened below
+             the descriptor of the one before it: a link in the place of a folder is an error, and not a way
+             to another folder, also if it was put there a moment ago. The root itself is the caller's.
+Invariants.  Nothing above the root is opened, made, changed or deleted. No link is followed below it. A file
+             is written under another name and renamed, so that no reader sees half of it.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from kubewright.processes import beneath
-from kubewright.processes.beneath import Owner
+from kubewright.base.errors import KubewrightError
 from kubewright.processes.program import FILES, GRACE
+
+Owner = tuple[int, int]
+"""A uid and a gid."""
+ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER_FLAGS = ROOT_FLAGS | os.O_NOFOLLOW
+DEEPEST = 64
+"""Folders below a root that are looked into."""
+
+
+class Escapes(KubewrightError, OSError):
+    """A path would lead out of its folder."""
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names of a relative path.
+
+    Raises:
+        Escapes: it has none, or one of them is empty, ``.`` or ``..``.
+    """
+    parts = tuple(path.split("/"))
+    if {"", ".", ".."} & set(parts) or "\0" in path or len(parts) > DEEPEST:
+        raise Escapes(f"{path[:200]!r} is no path below a folder")
+    return parts
+
+
+@contextmanager
+def opened(root: Path, *parts: str, mode: int | None = None, change: bool = True) -> Iterator[int]:
+    """The descriptor of the folder ``parts`` below ``root``, which has to be there.
+
+    ``mode``    those of ``parts`` that are missing are made with this mode; None: none is made
+    ``change``  the others get it too
+
+    Raises:
+        OSError: one of them is missing, or is no folder but a link or a file.
+    """
+    descriptor = os.open(root, ROOT_FLAGS)
+    try:
+        for part in parts:
+            parts_of(part)
+            if mode is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(part, mode, dir_fd=descriptor)
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+            if mode is not None and change and os.fstat(descriptor).st_mode & 0o777 != mode:
+                os.fchmod(descriptor, mode)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def replace(folder: int, name: str, fill: Callable[[int], object], owner: Owner | None = None) -> None:
+    """Write a file for its owner only, whole or not at all. ``fill`` writes to the descriptor."""
+    partial = f".{name}.partial"
+    with suppress(FileNotFoundError):
+        os.unlink(partial, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(partial, flags, 0o600, dir_fd=folder)
+    try:
+        fill(descriptor)
+        os.fsync(descriptor)
+        if owner is not None:
+            os.fchown(descriptor, *owner)
+    finally:
+        os.close(descriptor)
+    os.rename(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def write_beneath(folder: int, name: str, content: bytes, owner: Owner | None = None) -> None:
+    """As ``replace``, with this content; nothing is written if the file has it, and that owner, already."""
+    if _has(folder, name, content, owner):
+        return
+
+    def fill(descriptor: int) -> None:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+
+    replace(folder, name, fill, owner)
+
+
+def open_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:
+    """The descriptor of a regular file in a folder.
+
+    Raises:
+        OSError: it is missing, or is a link or something else.
+    """
+    descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Escapes(f"{name[:200]!r} is no file")
+    return descriptor
+
+
+def keep_only(folder: int, wanted: Mapping[str, object], depth: int = 0) -> None:
+    """Delete what is below a folder and not in ``wanted``: a tree of names, with None for a file."""
+    for name in os.listdir(folder):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        inner = wanted.get(name) if name in wanted else ()
+        if stat.S_ISDIR(found.st_mode):
+            if isinstance(inner, Mapping) and depth < DEEPEST:
+                with _below(folder, name) as descriptor:
+                    keep_only(descriptor, inner, depth + 1)
+            else:
+                shutil.rmtree(name, dir_fd=folder)
+        elif inner is not None or not stat.S_ISREG(found.st_mode):
+            os.unlink(name, dir_fd=folder)
+
+
+def hand_over(folder: int, before: int, owner: Owner) -> None:
+    """Give all that ``before`` owns below a folder, and the folder, to ``owner``.
+
+    What belongs to another one, or has a second name elsewhere, is left as it is: it may be no part of this
+    tree, but something that the former owner has put a name of here.
+    """
+    for _, folders, files, descriptor in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if found.st_uid == before and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+                os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
+    os.fchown(folder, *owner)
+
+
+def tree(paths: Iterable[str]) -> dict[str, object]:
+    """Paths as a tree of names, with None for a file.
+
+    Raises:
+        Escapes: one of them leads out, or is a file and a folder at once.
+    """
+    root: dict[str, object] = {}
+    for path in sorted(paths):
+        *folders, name = parts_of(path)
+        here = root
+        for each in folders:
+            inner = here.setdefault(each, {})
+            if not isinstance(inner, dict):
+                raise Escapes(f"{path[:200]!r} is below a file")
+            here = inner
+        if here.setdefault(name, None) is not None:
+            raise Escapes(f"{path[:200]!r} is a file and a folder")
+    return root
+
+
+@contextmanager
+def _below(folder: int, name: str) -> Iterator[int]:
+    descriptor = os.open(name, FOLDER_FLAGS, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _has(folder: int, name: str, content: bytes, owner: Owner | None) -> bool:
+    try:
+        descriptor = open_file(folder, name)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        right = found.st_size == len(content) and found.st_nlink == 1 and found.st_mode & 0o777 == 0o600
+        owned = owner is None or (found.st_uid, found.st_gid) == owner
+        return right and owned and file.read(len(content) + 1) == content
+
 
 RECORD = "process.json"
 OUTPUT = "output.log"
@@ -86,19 +258,19 @@ def sync_files(folder: Path, files: Mapping[str, bytes], owner: Owner | None = N
         OSError: the folder cannot be written to, or a path leads out of it.
     """
     mode = PRIVATE if owner is None else OPEN
-    wanted = beneath.tree(files)
-    with beneath.opened(folder, FILES, mode=mode) as root:
-        beneath.keep_only(root, wanted)
+    wanted = tree(files)
+    with opened(folder, FILES, mode=mode) as root:
+        keep_only(root, wanted)
     for path, content in files.items():
-        *parts, name = beneath.parts_of(path)
-        with beneath.opened(folder, FILES, *parts, mode=mode) as inside:
-            beneath.write(inside, name, content, owner)
+        *parts, name = parts_of(path)
+        with opened(folder, FILES, *parts, mode=mode) as inside:
+            write_beneath(inside, name, content, owner)
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file for its owner only, whole or not at all."""
-    with beneath.opened(path.parent) as folder:
-        beneath.write(folder, path.name, content)
+    with opened(path.parent) as folder:
+        write_beneath(folder, path.name, content)
 
 
 def make_folder(path: Path, mode: int = PRIVATE) -> None:
@@ -117,22 +289,22 @@ def make_data(folder: Path, names: Iterable[str], owner: Owner | None = None) ->
         OSError: the folder cannot be written to, or a name leads out of it.
     """
     for name in names:
-        *above, last = beneath.parts_of(name)
+        *above, last = parts_of(name)
         mode = PRIVATE if owner is None else OPEN
-        with beneath.opened(folder, *above, mode=mode, change=False) as inside, suppress(FileExistsError):
+        with opened(folder, *above, mode=mode, change=False) as inside, suppress(FileExistsError):
             os.mkdir(last, PRIVATE, dir_fd=inside)
-        with beneath.opened(folder, *above, last) as data:
+        with opened(folder, *above, last) as data:
             former = os.fstat(data).st_uid
             if owner is not None and former != owner[0]:
-                beneath.hand_over(data, former, owner)
+                hand_over(data, former, owner)
 
 
 def rotate_output(folder: Path) -> None:
     """Copy output that has grown large aside, and empty the file, which the process has opened."""
     try:
-        with beneath.opened(folder) as inside, _output(inside, os.O_RDWR) as file:
+        with opened(folder) as inside, _output(inside, os.O_RDWR) as file:
             if os.fstat(file.fileno()).st_size > LARGEST_OUTPUT:
-                beneath.replace(inside, f"{OUTPUT}.1", lambda target: _copied(file, target))
+                replace(inside, f"{OUTPUT}.1", lambda target: _copied(file, target))
                 os.ftruncate(file.fileno(), 0)
     except FileNotFoundError:
         return
@@ -140,7 +312,7 @@ def rotate_output(folder: Path) -> None:
 
 def _output(folder: int, flags: int) -> BinaryIO:
     """The output, opened; a link that has taken its place is not followed."""
-    return os.fdopen(beneath.open_file(folder, OUTPUT, flags), "r+b" if flags & os.O_RDWR else "rb")
+    return os.fdopen(open_file(folder, OUTPUT, flags), "r+b" if flags & os.O_RDWR else "rb")
 
 
 def _copied(file: BinaryIO, target: int) -> None:
@@ -162,7 +334,7 @@ def recorded(root: Path) -> list[str]:
 def last_lines(folder: Path) -> list[str]:
     """The end of the output, for a user who asks why a process ended."""
     try:
-        with beneath.opened(folder) as inside, _output(inside, os.O_RDONLY) as file:
+        with opened(folder) as inside, _output(inside, os.O_RDONLY) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             text = file.read(LAST_BYTES).decode(errors="replace")
     except OSError:

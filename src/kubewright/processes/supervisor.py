@@ -10,9 +10,9 @@ Called by    the hosting of control planes in processes, and the kubelet of the 
 
 Keeps one program running: a task that looks, decides and acts.
 
-Theory.      The task finds the process of which the folder has a record, asks ``life.decide`` what is next,
-             does it, and waits for the first of four events: another program is wanted, the process ends, a
-             probe is due, a pause is over.
+Theory.      The task finds the process of which the folder has a record, asks ``program.decide`` what is
+             next, does it, and waits for the first of four events: another program is wanted, the process
+             ends, a probe is due, a pause is over.
 Invariants.  Only this task starts and signals the process of its folder. A fault of the folder (no space, no
              rights) is a failed start, with a pause, and shown in the status; it ends no other program.
 """
@@ -29,21 +29,27 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import linux, probes, record
-from kubewright.processes.life import (
+from kubewright.processes.linux import Handle
+from kubewright.processes.probes import Answers
+from kubewright.processes.program import (
+    GRACE,
+    Exit,
     Failures,
     Forget,
     Health,
     Kill,
     NextPlan,
+    Phase,
+    Program,
     Seen,
     Start,
+    Status,
     Step,
     Terminate,
     decide,
+    folder_of,
+    safe_name,
 )
-from kubewright.processes.linux import Handle
-from kubewright.processes.probes import Answers
-from kubewright.processes.program import GRACE, Exit, Phase, Program, Status, folder_of, safe_name
 
 STARTING = 30.0
 """Seconds after which a program that has not started yet gives its slot to the next one."""

@@ -2,7 +2,6 @@
 
 ``driver_conformance``   does a driver keep the contract? For authors of drivers
 ``faults``               what goes wrong between a client and a server, in process
-``fault_server``         the same behind a real socket
 ``looks``                scenes for looks: is each field of what they fill compared with what there is?
 ``tiny_server``          a very small API server to try clients on
 ``crd_facts``            a CRD as a table of facts, for comparing it with another project's

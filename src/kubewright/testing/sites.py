@@ -15,6 +15,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -42,7 +43,6 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.inventory import Store
 from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.runtime.lease import Timings
-from kubewright.testing.parties import EVERYTHING, Party
 from kubewright.testing.permissions import Permission, PermissionLog, granted, missing, unused
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.stage import stage
@@ -50,6 +50,53 @@ from kubewright.testing.world import World, running, short_timeouts
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Handler, Request, Response, User
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Some controllers, their account, and its roles.
+
+    ``half`` is one of ``rbac.HALVES``; empty: both halves in one process, under the account and the roles of
+    the files as they are. A half by itself has names of its own, since both are on one server.
+    """
+
+    half: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{account.ACCOUNT}-{self.half}" if self.half else account.ACCOUNT
+
+    @property
+    def user(self) -> User:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.NAMESPACE}")
+        who = f"system:serviceaccount:{account.NAMESPACE}:{self.name}"
+        return User(who, (*groups, "system:authenticated"))
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """As the overlays in ``deploy/beside-mcm`` choose them."""
+        sets = ("machinedeployment", "machineset")
+        chosen = {"sets": sets, "machines": ("*", *(f"-{each}" for each in sets))}
+        return chosen.get(self.half, ("*",))
+
+    def manifests(self, files: Iterable[str]) -> list[dict[str, Any]]:
+        """The objects of some files of ``deploy/rbac``, with the rules of this party, for its account."""
+        given = manifests.manifests(manifests.HALVES.get(self.half, manifests.BOTH))
+        return [self._own(each) for name in files for each in given[name]]
+
+    def _own(self, body: dict[str, Any]) -> dict[str, Any]:
+        if not self.half:
+            return body
+        own = deepcopy(body)
+        for named in (own["metadata"], own.get("roleRef", {})):
+            named["name"] = f"{body['metadata']['name']}-{self.half}"
+        for subject in own.get("subjects", ()):
+            subject["name"] = self.name
+        return own
+
+
+EVERYTHING = Party()
+
 
 CONTROL, TARGET = "control.yaml", "target.yaml"
 """The files of ``deploy/rbac``."""

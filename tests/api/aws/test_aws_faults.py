@@ -8,7 +8,7 @@ import pytest
 
 from kubewright.driver.contract import ClassRequest, MachineRequest
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.life.outcome import outcome
+from kubewright.driver.life.calls import outcome
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.providers.aws.calls import CALLS
 from kubewright.providers.aws.driver import AwsDriver

@@ -12,8 +12,7 @@ from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_server
 from kubewright.pki.clusters import LIFETIME, new_cluster_authority
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.testing.fault_server import fault_server
-from kubewright.testing.faults import Script
+from kubewright.testing.faults import Script, fault_server
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Response
 

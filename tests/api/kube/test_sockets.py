@@ -28,8 +28,17 @@ from kubewright.kube.errors import ConnectFailed, Disconnected, LoginFailed, Tim
 from kubewright.kube.informer import Informers
 from kubewright.kube.sockets import CONNECTIONS
 from kubewright.testing import faults
-from kubewright.testing.fault_server import FaultServer, fault_server
-from kubewright.testing.faults import Cut, Delay, Lose, LoseAnswer, Say, Script, Silence
+from kubewright.testing.faults import (
+    Cut,
+    Delay,
+    FaultServer,
+    Lose,
+    LoseAnswer,
+    Say,
+    Script,
+    Silence,
+    fault_server,
+)
 from kubewright.wire.errors import Conflict, Forbidden, NotFound, Unauthorized, Unavailable
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Request, Response

@@ -21,10 +21,9 @@ import pytest
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
-from kubewright.processes.life import FIRST_PAUSE
 from kubewright.processes.linux import MARK
 from kubewright.processes.probes import ask
-from kubewright.processes.program import Command, HttpGet, Phase, Probe, Program, TcpConnect
+from kubewright.processes.program import FIRST_PAUSE, Command, HttpGet, Phase, Probe, Program, TcpConnect
 from kubewright.processes.supervisor import Supervisor
 
 pytestmark = pytest.mark.looptime(False)

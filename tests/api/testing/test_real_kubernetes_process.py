@@ -26,7 +26,7 @@ from pathlib import Path
 for each in (signal.SIGINT, signal.SIGHUP):
     signal.signal(each, signal.SIG_DFL)  # a shell starts its background jobs with these ignored
 from kubewright.base.clock import SystemClock
-from kubewright.testing.real_kubernetes.process import Program
+from kubewright.testing.real_kubernetes.cluster import Program
 program = Program(["/bin/sh", "-c", {STUBBORN!r}], Path(sys.argv[1]) / "log", SystemClock())
 print(program.pid, flush=True)
 sys.stdin.read()

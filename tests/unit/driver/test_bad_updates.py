@@ -9,7 +9,7 @@ import pytest
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
-from kubewright.driver.tags import Tags, changed, changes, last_applied_tags
+from kubewright.driver.hot import Tags, changed, changes, last_applied_tags
 from kubewright.testing.driver_conformance import Bench, DriverConformance, Tagged
 from kubewright.testing.scenes import class_request
 

@@ -12,8 +12,15 @@ from kubewright.base.delays import SHORT
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import PAUSES, Code, DriverError, During, NotFound
-from kubewright.driver.guard import CALL_LIMITS, LETS_GO, CallEnded, CallLimits, GuardedDriver, Operation
-from kubewright.driver.metrics import DriverMetrics
+from kubewright.driver.guard import (
+    CALL_LIMITS,
+    LETS_GO,
+    CallEnded,
+    CallLimits,
+    DriverMetrics,
+    GuardedDriver,
+    Operation,
+)
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 

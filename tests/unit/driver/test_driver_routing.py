@@ -18,7 +18,7 @@ from kubewright.driver.contract import (
 )
 from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.routing import RoutedDriver, reached
+from kubewright.driver.registry import RoutedDriver, reached
 from kubewright.testing.clocks import LoopClock
 
 

@@ -21,7 +21,7 @@ from kubewright.driver.hot import (
     without,
     written,
 )
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 

@@ -12,7 +12,7 @@ from tests.unit.driver.test_life_calls import CLASS, Scripted
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
-from kubewright.driver.life.outcome import outcome
+from kubewright.driver.life.calls import outcome
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.errors import Forbidden, Unavailable

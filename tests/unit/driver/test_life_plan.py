@@ -9,8 +9,17 @@ import pytest
 
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.life.doubts import LONGEST_CREATION, MAX_CLOCK_SKEW, doubt_until
-from kubewright.driver.life.plan import ANSWER_LASTS, State, VmPlan, Want, Wanted, plan
+from kubewright.driver.life.plan import (
+    ANSWER_LASTS,
+    LONGEST_CREATION,
+    MAX_CLOCK_SKEW,
+    State,
+    VmPlan,
+    Want,
+    Wanted,
+    doubt_until,
+    plan,
+)
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

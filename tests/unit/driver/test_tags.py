@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kubewright.driver.errors import InvalidArgument
-from kubewright.driver.hot import TagChanges
-from kubewright.driver.tags import (
+from kubewright.driver.hot import (
     RESOURCES,
+    TagChanges,
     Tags,
     by_resource,
     changed,

@@ -6,10 +6,8 @@ from contextlib import suppress
 
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DataProvider, Offer
-from kubewright.providers.grpc.client.serving import serve_stream
-from kubewright.providers.grpc.connection import Refused
-from kubewright.providers.grpc.contents import NotKept
+from kubewright.providers.grpc.client import DataProvider, Offer, serve_stream
+from kubewright.providers.grpc.connection import NotKept, Refused
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.providers.grpc.messages import (
     Content,

@@ -8,8 +8,7 @@ import pytest
 
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError
-from kubewright.providers.grpc.client.drivers import DataProvider, Provider, ProviderOffer
-from kubewright.providers.grpc.client.serving import serve_stream
+from kubewright.providers.grpc.client import DataProvider, Provider, ProviderOffer, serve_stream
 from kubewright.providers.grpc.messages import (
     Content,
     Deleted,

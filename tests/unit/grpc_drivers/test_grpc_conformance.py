@@ -11,7 +11,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.driver.contract import ClassRequest, Driver, Updates, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument, NotFound
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer, Offer, Provider, ProviderOffer
+from kubewright.providers.grpc.client import DriverOffer, Offer, Provider, ProviderOffer
 from kubewright.providers.grpc.messages import MachineClassMeta
 from kubewright.providers.sim import driver as make
 from kubewright.testing.clocks import LoopClock

@@ -10,8 +10,8 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MachineClass, MachineClassStatus, SecretReference
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import ClassRequest
-from kubewright.providers.grpc import contents
-from kubewright.providers.grpc.contents import Contents, NotKept
+from kubewright.providers.grpc import connection
+from kubewright.providers.grpc.connection import Contents, NotKept
 from kubewright.providers.grpc.messages import MachineClassMeta, SecretMeta
 
 CLASS = MachineClass(
@@ -96,7 +96,7 @@ def test_what_no_operation_was_about_is_not_told() -> None:
 
 
 def test_what_is_kept_is_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "KEPT_BYTES", 5000)
+    monkeypatch.setattr(connection, "KEPT_BYTES", 5000)
     kept = Contents()
     for number in range(50):
         kept.put(replace(REQUEST, secret=Secret(data={"userData": b"%d" % number + b"x" * 500})))

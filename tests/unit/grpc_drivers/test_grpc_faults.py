@@ -9,10 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
-from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.metrics import DriverMetrics
+from kubewright.driver.guard import DriverMetrics, GuardedDriver
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer
+from kubewright.providers.grpc.client import DriverOffer
 from kubewright.providers.grpc.connection import Why
 from kubewright.providers.grpc.messages import (
     Created,

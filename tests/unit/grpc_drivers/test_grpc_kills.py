@@ -14,7 +14,7 @@ import pytest
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.driver.registry import Settings
-from kubewright.providers.grpc.client.drivers import DriverOffer
+from kubewright.providers.grpc.client import DriverOffer
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.providers.grpc.messages import DriverSide, MCMside, decode
 from kubewright.providers.sim import driver as make_sim

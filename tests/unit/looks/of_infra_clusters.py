@@ -12,7 +12,7 @@ from kubewright.api.kinds import Undecodable
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError
 from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.look import Looker

@@ -9,7 +9,7 @@ from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KubewrightMachine
 from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.life.seen import NOTHING, ConsoleSeen, Verb
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.seen import Seen

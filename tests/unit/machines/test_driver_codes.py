@@ -19,7 +19,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.life.outcome import outcome
+from kubewright.driver.life.calls import outcome
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.seen import Plan, Seen, believed

@@ -12,7 +12,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import OldClass
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.guard import GuardedDriver
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.machines.migration.old_classes import Follow, Make, OldClasses, Trouble, decide, migrated
 from kubewright.providers.aws.driver import AwsDriver
 from kubewright.providers.aws.spec import OLD_KIND, Options, parse_spec

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kubewright.processes.life import Health
 from kubewright.processes.probes import UNPROBED, Answers
-from kubewright.processes.program import Probe, Program, TcpConnect
+from kubewright.processes.program import Health, Probe, Program, TcpConnect
 
 CHECK = TcpConnect("127.0.0.1", 1)
 STARTUP = Probe(CHECK, period=1.0, failures=2)

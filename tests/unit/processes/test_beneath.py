@@ -5,7 +5,7 @@ from stat import S_IMODE
 
 import pytest
 
-from kubewright.processes import beneath, record
+from kubewright.processes import record
 from kubewright.processes.program import FILES
 
 DATA = "volumes/data"
@@ -97,7 +97,7 @@ def test_a_file_and_a_folder_change_places(folder):
     record.sync_files(folder, {"a": b"3", "c/d": b"4"})
     root = folder / FILES
     assert {each.relative_to(root).as_posix() for each in root.rglob("*")} == {"a", "c", "c/d"}
-    with pytest.raises(beneath.Escapes, match="is below a file"):
+    with pytest.raises(record.Escapes, match="is below a file"):
         record.sync_files(folder, {"a": b"3", "a/b": b"4"})
 
 

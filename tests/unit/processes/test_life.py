@@ -5,19 +5,20 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.processes.life import (
+from kubewright.processes.program import (
     MIB,
     Failures,
     Forget,
     Health,
     Kill,
     NextPlan,
+    Process,
+    Program,
     Seen,
     Start,
     Terminate,
     decide,
 )
-from kubewright.processes.program import Process, Program
 
 WANTED = Program("a", ("/bin/a",))
 RUNS = Process(7, 100, "mark", WANTED.fingerprint)

@@ -9,8 +9,8 @@ import pytest
 
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec
+from kubewright.driver.hot import RESOURCES
 from kubewright.driver.registry import Settings
-from kubewright.driver.tags import RESOURCES
 from kubewright.providers.sim import driver as make
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.driver_conformance import Bench, DriverConformance, Tagged

@@ -163,8 +163,9 @@ class _Objects:
         self._store = store
 
     def pods_on(self, node: str) -> Iterator[Object]:
-        having = Having(_NODE_NAME, node, partial(codec.field_of, _pod(), _NODE_NAME))
-        return (orjson.loads(record.data) for record in self._store.scan_having(having, str(PODS)))
+        having = Having(_NODE_NAME, (node,), partial(codec.field_of, _pod(), _NODE_NAME), kept=True)
+        pods = self._store.scan_at(self._store.version, str(PODS), having=(having,))
+        return (orjson.loads(record.data) for record in pods)
 
     def volume_of(self, namespace: str, claim: str) -> Object:
         """A claim may name any volume; a volume is for the claim that it names itself."""

@@ -25,7 +25,7 @@ from kubewright.apiserver.store import Change, Compacted, Having, Record, Store,
 from kubewright.base.limits import LIST_PAGE
 from kubewright.wire import selectors
 from kubewright.wire.errors import ApiError, BadRequest
-from kubewright.wire.selectors import EVERYTHING, Selector
+from kubewright.wire.selectors import EVERYTHING, IN, Selector
 from kubewright.wire.watch import ADDED, DELETED, MODIFIED
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
@@ -50,12 +50,13 @@ class Filter:
         return self.fields.value_of(_NAME)
 
     @property
-    def having(self) -> Having | None:
-        """The only value of an indexed field that can match, when the field selector says so."""
+    def having(self) -> tuple[Having, ...]:
+        """What the objects that match have, by an index of a field, or by labels that must have a value."""
         for name in self.kind.indexed:
             if (value := self.fields.value_of(name)) is not None:
-                return Having(name, value, partial(codec.field_of, self.kind, name))
-        return None
+                return (Having(name, (value,), partial(codec.field_of, self.kind, name), kept=True),)
+        wanted = (each for each in self.labels.requirements if each.operator == IN)
+        return tuple(Having(each.key, each.values, partial(_label, each.key)) for each in islice(wanted, 2))
 
     @property
     def everything(self) -> bool:
@@ -67,6 +68,10 @@ class Filter:
         if not self.fields.keys <= values.keys():
             values.update(self.kind.fields(codec.decode(self.kind, record)))
         return {key: values.get(key, "") for key in self.fields.keys}
+
+
+def _label(key: str, record: Record) -> str | None:
+    return record.labels.get(key)
 
 
 def filter_of(kind: ServedKind, labels: str, fields: str) -> Filter:
@@ -181,9 +186,7 @@ class Reading:
         target = narrowed(target, matches)
         place = (target.collection, target.prefix)
         is_older = wanted.continue_token or wanted.exact is not None
-        if (having := matches.having) is None or is_older:
-            return self._store.count_at(self._store.version, *place)
-        return self._store.count_having(having, *place)
+        return self._store.count_having(() if is_older else matches.having, *place)
 
     def walk(self, target: Target, matches: Filter) -> tuple[int, Iterator[Sequence[Record]]]:
         """The version, and the collection as of it in parts. Each is read when it is asked for, so that
@@ -238,13 +241,10 @@ class Reading:
     ) -> Iterator[Record]:
         """The records of that version among which are all that match."""
         place = (target.collection, target.prefix, after)
-        if version == self._store.version:
-            having = matches.having
-            return self._store.scan(*place) if having is None else self._store.scan_having(having, *place)
         if version > self._store.version:
             raise refusals.too_large_version(version, self._store.version)
         try:
-            return self._store.scan_at(version, *place)
+            return self._store.scan_at(version, *place, matches.having)
         except Compacted:
             if wanted.continue_token:
                 raise Expired(_token(-1, after)) from None

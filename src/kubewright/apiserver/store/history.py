@@ -147,15 +147,6 @@ class History:
         kept = self._kept.get(resource)
         return [] if kept is None else kept.after(version, most)
 
-    def before(self, resource: str, version: int) -> Mapping[str, Record | None]:
-        """The state as of ``version`` of every key that has changed since; None for a key that did not
-        exist. All other keys are as in the current state.
-
-        Raises:
-            Compacted: the history does not reach back that far.
-        """
-        return {change.new.key: change.old for change in reversed(self.since(resource, version))}
-
     def _forget(self, kept: _Changes) -> None:
         self._count -= 1
         self._bytes -= len(kept.forget().new.data)

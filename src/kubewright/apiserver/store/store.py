@@ -5,18 +5,27 @@ Theory.      A writer reads ``latest`` (which sees what other writers have stage
              The first write of a batch asks the loop for a flush; every write staged until then
              is in the same transaction. Only after the commit does the batch become visible; then the
              watchers get it and its writers are answered.
+             Keys are kept in order, and so are those of each value of an index: of what a selector wants by a
+             field or a label, a list looks at those that have it, in order, from where its page begins. An
+             index of labels is made when a list asks for it. An older version is the present one but for what
+             has changed since, and that is remembered for the next page and goes on with each write.
 Invariants.  Versions grow by one with each write, over all collections, also across restarts.
              Readers and watchers see committed states only. Watchers of one collection see all
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
+             What is kept beside the objects is bounded: ``MOST_INDEXES`` of each collection, of 50 to 170
+             bytes an object, and ``MOST_ASKED`` older versions, none of which outlives its place in the
+             history.
 Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from itertools import chain, groupby
 
 import structlog
 
@@ -31,50 +40,9 @@ from kubewright.apiserver.store.log import Log, NoLog
 from kubewright.apiserver.store.watchers import Watcher, Watchers
 from kubewright.base.errors import InvalidInput
 
-ValueOf = Callable[[Record], str]
-_NO_KEYS: Set[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Having:
-    """The objects that have ``value``; ``index`` names what ``value_of`` reads, which is always the same."""
-
-    index: str
-    value: str
-    value_of: ValueOf
-
-
-class Index:
-    """See the module. ``value_of`` reads the value of a record; it is pure."""
-
-    def __init__(self, value_of: ValueOf) -> None:
-        self._value_of = value_of
-        self._keys: dict[str, set[str]] = {}
-        self._values: dict[str, str] = {}
-
-    def put(self, record: Record) -> None:
-        value = self._value_of(record)
-        if self._values.get(record.key) == value:
-            return
-        self.drop(record.key)
-        self._values[record.key] = value
-        self._keys.setdefault(value, set()).add(record.key)
-
-    def drop(self, key: str) -> None:
-        value = self._values.pop(key, None)
-        if value is None:
-            return
-        keys = self._keys[value]
-        keys.discard(key)
-        if not keys:
-            del self._keys[value]
-
-    def keys(self, value: str) -> Set[str]:
-        """The keys of the objects that have this value, in no order."""
-        return self._keys.get(value, _NO_KEYS)
-
-
 log = structlog.get_logger("kubewright.apiserver.store")
+
+ValueOf = Callable[[Record], str | None]
 
 _LAST = "\U0010ffff"
 """Greater than every key."""
@@ -82,9 +50,90 @@ _LAST = "\U0010ffff"
 IDLE_SECONDS = 2.0
 """Time after the last write until the log is checkpointed."""
 
+MOST_INDEXES = 8
+"""Indexes of one collection that lists have asked for, and not its kind: those that were asked last."""
+
+FEW = 500
+"""Objects that are looked through as fast as an index of them is made."""
+
+MOST_ASKED = 4
+"""Older versions whose differences are kept, for the next page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """The objects that have one of ``values``; ``index`` names what ``value_of`` reads, which is always the
+    same. ``kept``: the index stays, once it is made; others make room for each other.
+    """
+
+    index: str
+    values: tuple[str, ...]
+    value_of: ValueOf
+    kept: bool = False
+
 
 class Refused(Exception):
     """The store does not take writes (any more); the text says why."""
+
+
+def _span(keys: Sequence[str], prefix: str, after: str) -> range:
+    """Where the keys stand, of those in order, that begin with ``prefix`` and are greater than ``after``."""
+    first = bisect_left(keys, max(prefix, after + "\0") if after else prefix)
+    return range(first, bisect_left(keys, prefix + _LAST, first) if prefix else len(keys))
+
+
+def _within(keys: Sequence[str], prefix: str, after: str) -> Iterator[str]:
+    return (keys[at] for at in _span(keys, prefix, after))
+
+
+def _without(keys: list[str], key: str) -> None:
+    at = bisect_left(keys, key)
+    if at < len(keys) and keys[at] == key:
+        del keys[at]
+
+
+class _Index:
+    """The keys of the objects that have a value, in order, by value. A key stands under one value or none.
+
+    A value is read when an object is written, once, and kept beside its key, so that the next write of the
+    object finds where the key stood.
+    """
+
+    def __init__(self, value_of: ValueOf, records: Iterable[Record] = ()) -> None:
+        """``records`` are in the order of their keys."""
+        self._value_of = value_of
+        self._keys: dict[str, list[str]] = {}
+        self._values: dict[str, str] = {}
+        for record in records:
+            if (value := value_of(record)) is not None:
+                self._values[record.key] = value
+                self._keys.setdefault(value, []).append(record.key)
+
+    def put(self, record: Record) -> None:
+        value = self._value_of(record)
+        if self._values.get(record.key) == value:
+            return
+        self.drop(record.key)
+        if value is not None:
+            self._values[record.key] = value
+            insort(self._keys.setdefault(value, []), record.key)
+
+    def drop(self, key: str) -> None:
+        value = self._values.pop(key, None)
+        if value is None:
+            return
+        keys = self._keys[value]
+        _without(keys, key)
+        if not keys:
+            del self._keys[value]
+
+    def count(self, values: Iterable[str], prefix: str) -> int:
+        return sum(len(_span(self._keys.get(value, ()), prefix, "")) for value in values)
+
+    def scan(self, values: Sequence[str], prefix: str, after: str) -> Iterator[str]:
+        """The keys of the objects that have one of these values, in order."""
+        each = [_within(self._keys[value], prefix, after) for value in values if value in self._keys]
+        return each[0] if len(each) == 1 else merge(*each)
 
 
 class _Collection:
@@ -94,64 +143,81 @@ class _Collection:
         self.records: dict[str, Record] = {}
         self.keys: list[str] = []
         self.revision = 0
-        self._indexes: dict[str, Index] = {}
+        self._kept: dict[str, _Index] = {}
+        self._asked: dict[str, _Index] = {}
 
     def put(self, record: Record) -> None:
         if record.key not in self.records:
             insort(self.keys, record.key)
         self.records[record.key] = record
-        for index in self._indexes.values():
+        for index in self._indexes():
             index.put(record)
 
     def drop(self, key: str) -> None:
         if self.records.pop(key, None) is not None:
-            del self.keys[bisect_left(self.keys, key)]
-        for index in self._indexes.values():
+            _without(self.keys, key)
+        for index in self._indexes():
             index.drop(key)
 
-    def index(self, name: str, value_of: ValueOf) -> Index:
+    def _indexes(self) -> Iterator[_Index]:
+        return chain(self._kept.values(), self._asked.values())
+
+    def index(self, having: Having) -> _Index:
         """The index of that name; it is made when it is asked for the first time."""
-        if (index := self._indexes.get(name)) is None:
-            index = self._indexes[name] = Index(value_of)
-            for record in self.records.values():
-                index.put(record)
+        place = self._kept if having.kept else self._asked
+        index = place.pop(having.index, None)
+        if index is None:
+            index = _Index(having.value_of, (self.records[key] for key in self.keys))
+        place[having.index] = index  # the last to make room
+        if len(self._asked) > MOST_INDEXES:
+            del self._asked[next(iter(self._asked))]
         return index
 
-    def span(self, prefix: str, after: str) -> range:
-        """Where the keys stand that begin with ``prefix`` and are greater than ``after``."""
-        first = bisect_left(self.keys, _first(prefix, after))
-        last = bisect_left(self.keys, prefix + _LAST, first) if prefix else len(self.keys)
-        return range(first, last)
+    def best(self, havings: Sequence[Having], prefix: str) -> tuple[_Index, Having] | None:
+        """What leads to the fewest objects; None: to look through all takes no longer."""
+        few = len(self.keys) < FEW
+        found = [(self.index(having), having) for having in havings if having.kept or not few]
+        return min(found, key=lambda each: each[0].count(each[1].values, prefix), default=None)
 
 
-Was = tuple[str, Record | None]
-"""A key, and the record that it had; None: it had none."""
+class _Since:
+    """What of one collection has changed since an older version. It is kept up with what changes further.
 
+    ``was`` has the state as of that version of each key that has changed; None: there was none.
+    """
 
-def _first(prefix: str, after: str) -> str:
-    """The lowest key with this prefix that is greater than ``after``."""
-    return max(prefix, after + "\0") if after else prefix
+    def __init__(self, version: int) -> None:
+        self.version = self.until = version
+        self.was: dict[str, Record | None] = {}
+        self._keys: list[str] = []
+        self._made: list[str] = []
+        self._lost: list[str] = []
 
+    def go_on(self, changes: Iterable[Change], until: int) -> None:
+        """Learn the changes after ``self.until``, in order."""
+        self.until = until
+        for change in changes:
+            key = change.new.key
+            if key not in self.was:
+                self.was[key] = change.old
+                insort(self._keys, key)
+            if change.old is None or change.gone:  # it has come or gone; all others were there before
+                self._count(key, is_there=not change.gone)
 
-def _key_of(was: Was) -> str:
-    return was[0]
+    def _count(self, key: str, *, is_there: bool) -> None:
+        was_there = self.was[key] is not None
+        keys = self._lost if was_there else self._made
+        if is_there == was_there:
+            _without(keys, key)
+        else:
+            insort(keys, key)
 
+    def keys(self, prefix: str, after: str) -> Iterator[str]:
+        return _within(self._keys, prefix, after)
 
-def _merged(now: Iterator[Record], was: Sequence[Was]) -> Iterator[Record]:
-    """The records of now, with those of before in the place of all that have changed since."""
-    changed = iter(was)
-    key, before = next(changed, (_LAST, None))
-    for record in now:
-        while key < record.key:
-            if before is not None:
-                yield before
-            key, before = next(changed, (_LAST, None))
-        if key != record.key:
-            yield record
-    while key != _LAST:
-        if before is not None:
-            yield before
-        key, before = next(changed, (_LAST, None))
+    def more(self, prefix: str, after: str) -> int:
+        """How many more objects there were than there are."""
+        return len(_span(self._lost, prefix, after)) - len(_span(self._made, prefix, after))
 
 
 class Store:
@@ -170,7 +236,7 @@ class Store:
         self._reserved = self.version
         self._history = History(self.version)
         self._watchers = Watchers(self._history)
-        self._last_asked: tuple[tuple[int, str, int], Sequence[Was]] = ((0, "", 0), ())
+        self._asked: dict[tuple[str, int], _Since] = {}
         for row in rows:
             try:
                 self._collection(row[0]).put(record_of(*row))
@@ -188,57 +254,63 @@ class Store:
         As of every iterator here, it is to be read before the next write becomes visible.
         """
         collection = self._collection(resource)
-        keys, records = collection.keys, collection.records
-        return (records[keys[at]] for at in collection.span(prefix, after))
+        records = collection.records
+        return (records[key] for key in _within(collection.keys, prefix, after))
 
-    def scan_having(
-        self, having: Having, resource: str, prefix: str = "", after: str = ""
+    def scan_at(
+        self, version: int, resource: str, prefix: str = "", after: str = "", having: Sequence[Having] = ()
     ) -> Iterator[Record]:
-        """As ``scan``, of the records alone that have a value, found by an index."""
-        records = self._collection(resource).records
-        keys = sorted(key for key in self._having(having, resource) if key.startswith(prefix) and key > after)
-        return (records[key] for key in keys)
+        """The same as of a version; with ``having``, no more than an index of these leads to.
 
-    def count_having(self, having: Having, resource: str, prefix: str = "") -> int:
-        """How many records ``scan_having`` has."""
-        return sum(key.startswith(prefix) for key in self._having(having, resource))
-
-    def _having(self, having: Having, resource: str) -> Set[str]:
-        return self._collection(resource).index(having.index, having.value_of).keys(having.value)
-
-    def scan_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
-        """The same as of an older version.
+        Among them are all that have one of the values of each; who asks looks at what they have.
 
         Raises:
             Compacted: the history no longer reaches back to it.
         """
-        was = self._changed_since(version, resource, prefix, after)
-        return _merged(self.scan(resource, prefix, after), was) if was else self.scan(resource, prefix, after)
+        collection, since = self._collection(resource), self._since(version, resource)
+        best = collection.best(having, prefix)
+        if best is None:
+            keys = _within(collection.keys, prefix, after)
+        else:
+            keys = best[0].scan(best[1].values, prefix, after)
+        records = collection.records
+        if since is None:
+            return (records[key] for key in keys)
+        was = since.was
+        both = (key for key, _ in groupby(merge(keys, since.keys(prefix, after))))
+        then = (was[key] if key in was else records[key] for key in both)
+        return (record for record in then if record is not None)
 
     def count_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> int:
-        """How many records ``scan_at`` has.
+        """How many records ``scan_at`` has without ``having``.
 
         Raises:
             Compacted: as there.
         """
-        collection = self._collection(resource)
-        was = self._changed_since(version, resource, prefix, after)
-        more = sum(record is not None for _, record in was)
-        less = sum(key in collection.records for key, _ in was)
-        return len(collection.span(prefix, after)) + more - less
+        since = self._since(version, resource)
+        now = len(_span(self._collection(resource).keys, prefix, after))
+        return now if since is None else now + since.more(prefix, after)
 
-    def _changed_since(self, version: int, resource: str, prefix: str, after: str) -> Sequence[Was]:
-        """The keys that have changed since, in order, with the state as of ``version``."""
-        if version == self.version:
-            return ()
-        asked = (version, resource, self.version)
-        if self._last_asked[0] != asked:  # the next page asks for the same
-            before = self._history.before(resource, version).items()
-            self._last_asked = asked, sorted(before, key=_key_of)
-        was = self._last_asked[1]
-        first = bisect_left(was, _first(prefix, after), key=_key_of)
-        last = bisect_left(was, prefix + _LAST, first, key=_key_of) if prefix else len(was)
-        return was[first:last]
+    def count_having(self, having: Sequence[Having], resource: str, prefix: str = "") -> int:
+        """How many records ``scan_at`` has now with ``having``."""
+        collection = self._collection(resource)
+        best = collection.best(having, prefix)
+        if best is None:
+            return len(_span(collection.keys, prefix, ""))
+        return best[0].count(best[1].values, prefix)
+
+    def _since(self, version: int, resource: str) -> _Since | None:
+        """What has changed since a version; None: nothing."""
+        if version >= max(self._history.latest(resource), self._history.oldest(resource)):
+            return None
+        if version < self._history.oldest(resource):
+            raise Compacted
+        since = self._asked.pop((resource, version), None) or _Since(version)
+        since.go_on(self._history.since(resource, since.until), self.version)
+        self._asked[resource, version] = since
+        if len(self._asked) > MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
+        return since
 
     def count(self, resource: str) -> int:
         return len(self._collection(resource).keys)
@@ -340,6 +412,8 @@ class Store:
             self._show(change)
             if not committed.done():
                 committed.set_result(None)
+        for place in [place for place in self._asked if place[1] < self._history.oldest(place[0])]:
+            del self._asked[place]  # it would keep what the history has forgotten
         self._await_idle()
 
     def _show(self, change: Change) -> None:

@@ -29,7 +29,7 @@ from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFail
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
 from kubewright.kube.transport import NOT_SURE, Entitled
-from kubewright.processes import beneath
+from kubewright.processes import record
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -101,10 +101,10 @@ class FolderStore:
 
     async def _call(self, what: str, name: str, work: Callable[..., object], *others: Path) -> None:
         try:
-            own = beneath.parts_of(name)
+            own = record.parts_of(name)
             if self._namespace and own[0] != self._namespace:
-                raise beneath.Escapes(f"it is no file of namespace {self._namespace}")
-            above = beneath.parts_of(self._folder) if self._folder else ()
+                raise record.Escapes(f"it is no file of namespace {self._namespace}")
+            above = record.parts_of(self._folder) if self._folder else ()
             await asyncio.to_thread(work, (*above, *own), *others)
         except OSError as error:
             reason = error.strerror or str(error) or type(error).__name__
@@ -115,24 +115,24 @@ class FolderStore:
         *folders, name = parts
         with suppress(FileExistsError):
             self._root.mkdir(mode=0o700, parents=True)
-        with beneath.opened(self._root, *folders, mode=0o700, change=False) as folder:
-            beneath.replace(folder, name, lambda target: _copied(source, target))
+        with record.opened(self._root, *folders, mode=0o700, change=False) as folder:
+            record.replace(folder, name, lambda target: _copied(source, target))
 
     def _fetch(self, parts: Sequence[str], target: Path) -> None:
         *folders, name = parts
-        with beneath.opened(self._root, *folders) as folder:
-            source = beneath.open_file(folder, name)
+        with record.opened(self._root, *folders) as folder:
+            source = record.open_file(folder, name)
         with os.fdopen(source, "rb") as file, open(target, "wb") as copy:
             shutil.copyfileobj(file, copy)
 
     def _delete(self, parts: Sequence[str]) -> None:
         *folders, name = parts
-        with suppress(FileNotFoundError), beneath.opened(self._root, *folders) as folder:
+        with suppress(FileNotFoundError), record.opened(self._root, *folders) as folder:
             os.unlink(name, dir_fd=folder)
         with suppress(OSError):  # it is not empty, or gone
             while folders:
                 *folders, last = folders
-                with beneath.opened(self._root, *folders) as folder:
+                with record.opened(self._root, *folders) as folder:
                     os.rmdir(last, dir_fd=folder)
 
 

@@ -14,10 +14,8 @@ Invariants.  At most one call per object, so that a deletion never overtakes a c
              again, and the calls of the process before count as unanswered creations.
 
 Map          ``seen``     what is known of one VM, as a frozen value
-             ``plan``     what to do next (pure)
-             ``doubts``   until when an unanswered creation may still bring a VM (pure)
-             ``outcome``  one call: the driver is asked, and what is known after it
-             ``calls``    the tasks of the calls in flight
+             ``plan``     what to do next, and until when an unanswered creation may still bring a VM (pure)
+             ``calls``    the tasks of the calls in flight; what one asks, and what is known after it
              ``orphans``  which VMs nothing has wanted for so long that they are deleted, and when (pure)
 
 Called by    ``machines.machine`` and ``machines.orphans``; ``infra.machine`` and ``infra.orphans``.

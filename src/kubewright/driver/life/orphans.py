@@ -20,7 +20,7 @@ from math import inf
 
 from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import Instance
-from kubewright.driver.life.doubts import LONGEST_CREATION
+from kubewright.driver.life.plan import LONGEST_CREATION
 
 LONGEST_PASS = 900.0
 """Deadline of a pass in seconds: lists and deletions that each wait for their slot (``driver.guard``)."""

@@ -1,23 +1,33 @@
-"""Decide what comes next for one VM, from what is seen of it and what is wanted. Pure.
+"""Decide what comes next for one VM, and until when a creation without an answer may still bring one. Pure.
 
 Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way to ``GONE`` lies ``KNOWN``: it
              is settled which VM there is, so that its node can be drained before the VM is deleted. The
              driver deletes by name: it would delete a VM that the cloud does not list yet, with all pods on
-             it. So after an unanswered creation the VM is looked for before it is deleted. One "not found"
-             is not enough, and an error says nothing.
-             A failed call is repeated after the pause of its error, or at once when what the driver is told
-             has changed. Two things end that. A VM that cannot have been made needs no deletion: where none
-             is known and no creation is in doubt, a driver that refuses, or cannot be asked, changes nothing.
-             And where a creation is in doubt that no driver will ever settle, a user may let go of it: what
-             cannot be looked for is tried to be deleted by its name before that.
-Invariants.  While a creation or a look is in flight nothing else is called.
+             it. So after an unanswered creation the VM is looked for before it is deleted. One "not found" is
+             not enough, and an error says nothing. A failed call is repeated after the pause of its error, or
+             at once when what the driver is told has changed. Two things end that. A VM that cannot have been
+             made needs no deletion: where none is known and no creation is in doubt, a driver that refuses,
+             or cannot be asked, changes nothing. And where a creation is in doubt that no driver will ever
+             settle, a user may let go of it: what cannot be looked for is tried to be deleted by its name
+             before that. A creation that was cut short (a deadline, a lost answer, the end of its process)
+             may be carried out all the same, a moment later. That is a *doubt*. Our own start is one, too:
+             the process before us may have died while a create call was in flight. A doubt is over when the
+             driver has had ``confirm_absent`` to show what came of the creation, and has been asked again. A
+             VM on record may be one of two: a creation that was not answered was repeated, and the record is
+             of the second. So a doubt stays beside a record until its creation is LONGEST_CREATION ago. A
+             list of the cloud's VMs ends no doubt, however soon after our start it comes: it shows what there
+             was, and in doubt is what is still to come. So a machine without an older proof that is deleted
+             just after a start waits for up to ``confirm_absent``.
+Invariants.  An object that was created more than MAX_CLOCK_SKEW after our start, by the server's clock,
+             inherits no doubt from the process before us. Nor does one that this process saw come to be in a
+             server of its own: there is one clock, and no list is older than the server.
+             While a creation or a look is in flight nothing else is called.
              ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
              older than ``ANSWER_LASTS``.
              Without what the driver must be told nothing is called, and nothing is taken for settled that a
              creation in doubt leaves open. A VM that is known is let go for no refusal and by no user.
              A plan that waits for no event says for how long.
-Source       mcm.md §3.4, §4.4, §4.13; defects 2, 4, 25, 27 of §19 are not copied.
-Called by    ``machines.machine``, ``infra.machine``.
+Called by    ``machines.machine``, ``infra.machine``; ``calls`` for doubts, ``orphans`` for LONGEST_CREATION.
 """
 
 from dataclasses import dataclass
@@ -260,3 +270,43 @@ def _again(verb: Verb, vm: VmSeen, pause: timedelta | None, wanted: Wanted, now:
 
 def _blocked() -> VmPlan:
     return VmPlan(State.BLOCKED, "the driver's request cannot be made")
+
+
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+"""How far the server's clock, which dates creations, may be ahead of ours. An object that seems to be created
+less than this after our start may be older, and the process before us may have called for its VM."""
+
+LONGEST_CREATION = timedelta(minutes=5)
+"""How long a creation that nothing waits for any more may go on in the cloud: longer than a driver call may
+last. Of an object that is gone only its age is known: one that was older, with its VM on record, is taken to
+have left no other (``orphans.may_leave_a_vm``)."""
+
+
+def doubt_until(
+    unanswered: datetime | None,
+    started: datetime,
+    *,
+    created: datetime | None,
+    recorded: bool,
+    now: datetime,
+    confirm_absent: timedelta,
+    witnessed: datetime | None = None,
+) -> datetime | None:
+    """Until when a creation may still bring a VM; None when none can be under way.
+
+    Args:
+        unanswered: when this process last may have made a VM that it does not know (``VmSeen.doubt``).
+        started: since when calls are made by this process, and no longer by one before it.
+        created: when the object was created, by the server's clock.
+        recorded: the VM is on record.
+        now: the steady clock.
+        confirm_absent: how long a VM may stay unseen after its creation.
+        witnessed: when this process saw the object come to be, by the clock of ``started``; None: it did not,
+            or what it sees may be older than its start (``kube.client.Client.one_clock``).
+    """
+    dated = created is not None and created > started + MAX_CLOCK_SKEW
+    ours = dated or (witnessed is not None and witnessed >= started)
+    moments = [moment for moment in (None if ours else started, unanswered) if moment is not None]
+    if not moments or (recorded and max(moments) + LONGEST_CREATION < now):
+        return None
+    return max(moments) + confirm_absent

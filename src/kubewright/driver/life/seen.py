@@ -1,6 +1,6 @@
 """What a process knows of one VM: from the last call about it, and from those before.
 
-Called by    ``calls`` (keeps it), ``outcome`` (makes the next one), ``plan`` (decides by it).
+Called by    ``calls`` (keeps it, and makes the next one), ``plan`` (decides by it).
 """
 
 from dataclasses import dataclass

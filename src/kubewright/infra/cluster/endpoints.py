@@ -16,7 +16,7 @@ from contextlib import suppress
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import Code, DriverError, During, NotFound, Unimplemented
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.infra.cluster.seen import NOTHING, EndpointSeen
 from kubewright.kube.patches import outside_of_a_pass
 from kubewright.wire.gvk import Key

@@ -31,7 +31,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.driver.contract import OldClass
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.routing import RoutedDriver
+from kubewright.driver.registry import RoutedDriver
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto

@@ -20,7 +20,7 @@ import msgspec
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
-from kubewright.driver.tags import DISK, NETWORK, RESOURCES, VM, Tags
+from kubewright.driver.hot import DISK, NETWORK, RESOURCES, VM, Tags
 from kubewright.providers.aws.spec import MOST_VALUE, OWN_TAGS, AwsSpec, Slot
 
 NAME = "Name"

@@ -31,11 +31,10 @@ from typing import Any
 
 from msgspec import structs
 
-from kubewright.driver import tags
+from kubewright.driver import hot
 from kubewright.driver.contract import MachineRequest, Size
 from kubewright.driver.errors import InvalidArgument
-from kubewright.driver.hot import TagChanges
-from kubewright.driver.tags import DISK, NETWORK, RESOURCES, VM, Tags
+from kubewright.driver.hot import DISK, NETWORK, RESOURCES, VM, TagChanges, Tags
 from kubewright.providers.aws.instances import NAME, Tag, Vm, own_tags, tag_list, wanted_tags
 from kubewright.providers.aws.spec import (
     OWN_TAGS,
@@ -333,7 +332,7 @@ def _given(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 CHECKS = "srcAndDstChecksEnabled"
-HOT_FIELDS = (tags.FIELD, CHECKS)
+HOT_FIELDS = (hot.FIELD, CHECKS)
 
 TagsById = Mapping[str, Mapping[str, str]]
 
@@ -357,10 +356,10 @@ def changes(
     Raises:
         InvalidArgument: the class asks for other tags by which the objects are found.
     """
-    last = tags.last_applied_tags(last_applied, RESOURCES)
+    last = hot.last_applied_tags(last_applied, RESOURCES)
     if last is not None:
         last = Tags(**{each: _of_users(last.of(each)) for each in RESOURCES})
-    return tags.changes(last, wanted_tags(spec), _objects(spec, vm, tags_of))
+    return hot.changes(last, wanted_tags(spec), _objects(spec, vm, tags_of))
 
 
 def steps(
@@ -384,7 +383,7 @@ def updated(
     """The instance afterwards, until EC2 shows it."""
     found, enabled = _by_key(vm), _checked(spec, last_applied)
     if vm.instance_id in what:
-        found = tags.changed(found, what[vm.instance_id])
+        found = hot.changed(found, what[vm.instance_id])
     vm = structs.replace(vm, tags=tuple(Tag(key=key, value=value) for key, value in found.items()))
     if enabled is None:
         return vm
@@ -394,8 +393,8 @@ def updated(
 
 def _checked(spec: AwsSpec, last_applied: Mapping[str, Any] | None) -> bool | None:
     """Whether packets are to be checked; None: what others have chosen stays."""
-    last = tags.last_applied_switch(last_applied, CHECKS)
-    return tags.switched(last, spec.src_and_dst_checks_enabled, default=True)
+    last = hot.last_applied_switch(last_applied, CHECKS)
+    return hot.switched(last, spec.src_and_dst_checks_enabled, default=True)
 
 
 def _objects(spec: AwsSpec, vm: Vm, tags_of: TagsById) -> Mapping[str, tuple[str, Mapping[str, str]]]:

@@ -25,7 +25,7 @@ from msgspec import Meta
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import plainly, provider_spec
 from kubewright.driver.errors import InvalidArgument
-from kubewright.driver.tags import RESOURCES, VM, Tags, by_resource
+from kubewright.driver.hot import RESOURCES, VM, Tags, by_resource
 from kubewright.wire.gvk import Resource
 
 PROVIDER = "aws"

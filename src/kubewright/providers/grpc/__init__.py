@@ -3,8 +3,7 @@
     ``driver.proto``  what is said, for authors of drivers in any language
     ``messages``      the same as values, and their bytes; where drivers dial, and who may
     ``operations``    which operation is sent when, whose an answer is, and what it says to the port
-    ``connection``    one stream, from its registration to its end
-    ``contents``      the classes and secrets that drivers fetch
+    ``connection``    one stream, from its registration to its end; the classes and secrets that drivers fetch
     ``dispatch``      the driver port on top: which driver serves which class; and gRPC itself
     ``client``        the other side: a driver that serves a manager
 

@@ -43,9 +43,17 @@ from kubewright.driver.guard import CALL_LIMITS
 from kubewright.driver.guard import Operation as Verb
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc import operations
-from kubewright.providers.grpc.client.serving import CallStream
-from kubewright.providers.grpc.connection import Connection, Limits, Refused, Stream, Why, registered
-from kubewright.providers.grpc.contents import Contents, NotKept
+from kubewright.providers.grpc.client import CallStream
+from kubewright.providers.grpc.connection import (
+    Connection,
+    Contents,
+    Limits,
+    NotKept,
+    Refused,
+    Stream,
+    Why,
+    registered,
+)
 from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
     Content,

@@ -30,11 +30,11 @@ from msgspec import structs
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
-from kubewright.driver import tags
+from kubewright.driver import hot
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
+from kubewright.driver.hot import Tags
 from kubewright.driver.registry import Settings
-from kubewright.driver.tags import Tags
 from kubewright.processes import record
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.command import Guest, Host
@@ -57,7 +57,7 @@ from kubewright.providers.qemu.vms import (
 from kubewright.providers.qemu.warm import Pool, read_file, shape_of, wake
 from kubewright.wire.naming import machine_name_problem
 
-HOT_FIELDS = (tags.FIELD,)
+HOT_FIELDS = (hot.FIELD,)
 TEND_SECONDS, WARM_SECONDS, SETTLED_SECONDS, QUIET_SECONDS = 10.0, 1.0, 5.0, 300.0
 """How often VMs are looked after; those that come to wait, and where all of them do; and since when no VM was
 made for a machine when a further one boots that is to wait."""
@@ -161,7 +161,7 @@ class QemuDriver:
         await self._open()
         spec, found = _spec(request), await self._found(request)
         wanted = Tags(vm=spec.tags.vm, network=spec.tags.network, disk=spec.tags.disk)
-        last = tags.last_applied_tags(last_applied, ())
+        last = hot.last_applied_tags(last_applied, ())
         # A record is written to its end when the caller gives up: what is in memory is what is in the file.
         await asyncio.shield(asyncio.create_task(_retagged(found, last, wanted)))
 
@@ -510,17 +510,17 @@ async def _retagged(running: Running, last: Tags | None, wanted: Tags) -> None:
     """
     async with running.writing:
         vm = running.vm
-        has = {tags.VM: vm.tags, tags.NETWORK: vm.network_tags, tags.DISK: vm.disk_tags}
-        what = tags.changes(last, wanted, {each: (each, found) for each, found in has.items()})
+        has = {hot.VM: vm.tags, hot.NETWORK: vm.network_tags, hot.DISK: vm.disk_tags}
+        what = hot.changes(last, wanted, {each: (each, found) for each, found in has.items()})
         if not what:
             return
-        after = {**has, **{each: tags.changed(has[each], done) for each, done in what.items()}}
+        after = {**has, **{each: hot.changed(has[each], done) for each, done in what.items()}}
         for each, found in after.items():
             if len(found) > MOST_TAGS:
                 text = f"tags.{each}: VM {vm.id} would have {len(found)}, and it has at most {MOST_TAGS}"
                 raise InvalidArgument(f"providerSpec: {text}")
         vm = structs.replace(
-            vm, tags=after[tags.VM], network_tags=after[tags.NETWORK], disk_tags=after[tags.DISK]
+            vm, tags=after[hot.VM], network_tags=after[hot.NETWORK], disk_tags=after[hot.DISK]
         )
         content = msgspec.json.encode(vm)
         try:
@@ -537,7 +537,7 @@ def _tags_of(request: ClassRequest) -> Mapping[str, str]:
     """The tags by which VMs are listed. What a cluster says of all its machines may have no image."""
     found = request.machine_class
     named = {"image": "any", **found.provider_spec}
-    return tags.found_by(_spec_of(ClassRequest(structs.replace(found, provider_spec=named))).tags.vm)
+    return hot.found_by(_spec_of(ClassRequest(structs.replace(found, provider_spec=named))).tags.vm)
 
 
 def _owner(request: MachineRequest) -> Owner:

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Uninitialized
-from kubewright.driver.tags import NETWORK, RESOURCES, Tags, changed, changes, found_by, switched
+from kubewright.driver.hot import NETWORK, RESOURCES, Tags, changed, changes, found_by, switched
 from kubewright.providers.sim.inventory import Disks, Inventory, Store, VmObserver, VmRequest
 from kubewright.providers.sim.spec import Fault, Lifecycle, Operation, SimSpec, tag_problems
 from kubewright.providers.sim.vm import (
@@ -221,7 +221,7 @@ class Cloud:
         await self._inventory.store.saved()
 
     async def list(self, request: VmRequest) -> Sequence[Vm]:
-        """VMs of its namespace that carry the tags by which the class is found (``driver.tags``); without
+        """VMs of its namespace that carry the tags by which the class is found (``driver.hot``); without
         tags, those that were made for it.
 
         With ``listLagSeconds`` the answer is that old.

@@ -25,7 +25,7 @@ from kubewright.driver.contract import (
     stub,
 )
 from kubewright.driver.errors import InvalidArgument
-from kubewright.driver.tags import last_applied_switch, last_applied_tags
+from kubewright.driver.hot import last_applied_switch, last_applied_tags
 from kubewright.kube.informer import Informers
 from kubewright.providers.sim.boot.boots import Boots
 from kubewright.providers.sim.boot.tls_bootstrap import ControlPlanes, Membership

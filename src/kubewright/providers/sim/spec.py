@@ -5,7 +5,7 @@ Theory.      One frozen value per distinct spec, shared by all VMs of it, so tha
              can ask for slow boots, failing calls and dying VMs, and so can a name (``cloud``).
 Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field, and so is, when a VM
              is to be made, a value that no Node can have. Everything has a default: ``providerSpec: {}``
-             makes VMs at once. A flat map of ``tags`` is for VMs alone (``driver.tags``).
+             makes VMs at once. A flat map of ``tags`` is for VMs alone (``driver.hot``).
 Called by    ``driver``. The reference for people is docs/reference/simulated-cloud.md.
 
 How the simulated kubelets behave; all of it can be set through the driver's options.
@@ -25,7 +25,7 @@ from msgspec import Meta
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import plainly, provider_spec
 from kubewright.driver.errors import Code, InvalidArgument
-from kubewright.driver.tags import DISK, NETWORK, VM, Tags, by_resource
+from kubewright.driver.hot import DISK, NETWORK, VM, Tags, by_resource
 from kubewright.wire.naming import label_key, label_value
 from kubewright.wire.quantity import parse as parse_quantity
 from kubewright.wire.release import KUBERNETES

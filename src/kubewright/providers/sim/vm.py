@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubewright.driver.contract import VolumeSpec
-from kubewright.driver.tags import DISK, NETWORK, VM, Tags
+from kubewright.driver.hot import DISK, NETWORK, VM, Tags
 from kubewright.providers.sim.spec import SimSpec, TaintSpec
 
 SCHEME = "sim"

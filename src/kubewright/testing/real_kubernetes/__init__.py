@@ -2,7 +2,6 @@
 
 ``binaries``  where the programs are on this machine
 ``commands``  the flags of each program
-``process``   one program: started, watched, stopped by its own id
 ``cluster``   ``RealKubernetes``: all of them together, as an async context manager
 
     async with RealKubernetes(find(), SystemClock()) as real:
@@ -11,9 +10,8 @@
 """
 
 from kubewright.testing.real_kubernetes.binaries import Binaries, NoKubernetes, find
-from kubewright.testing.real_kubernetes.cluster import RealKubernetes
+from kubewright.testing.real_kubernetes.cluster import Keeper, NotReady, RealKubernetes
 from kubewright.testing.real_kubernetes.commands import FOR_KUBELETS, Options
-from kubewright.testing.real_kubernetes.process import Keeper, NotReady
 
 __all__ = [
     "FOR_KUBELETS",

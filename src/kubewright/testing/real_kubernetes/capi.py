@@ -25,7 +25,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import keys
 from kubewright.testing.real_kubernetes.binaries import kubewright_cache
-from kubewright.testing.real_kubernetes.process import Program, free_ports, write_private
+from kubewright.testing.real_kubernetes.cluster import Program, free_ports, write_private
 
 VERSION = "v1.7.1"
 """The release that ``make kube`` builds; pinned in tools/kube/cluster-api/go.mod as well."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.processes.life import MIB
+from kubewright.processes.program import MIB
 
 ASSETS = "KUBEWRIGHT_ASSETS"
 """The environment variable with folders of programs, separated as in PATH."""

@@ -79,9 +79,9 @@ from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.options import Settings, Users, mixed
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
 from kubewright.processes import record
-from kubewright.processes.beneath import Owner
 from kubewright.processes.linux import SUPPORTED
 from kubewright.processes.program import Phase, Program, Status
+from kubewright.processes.record import Owner
 from kubewright.processes.supervisor import Supervisor
 from kubewright.wire.gvk import Key
 

@@ -31,8 +31,7 @@ from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.addresses import RANGE, read_range
 from kubewright.controlplanes.hosting.processes.binaries import Places, places
-from kubewright.processes.beneath import Owner
-from kubewright.processes.record import replace_file
+from kubewright.processes.record import Owner, replace_file
 from kubewright.processes.supervisor import STARTS
 
 FILE = "users.json"

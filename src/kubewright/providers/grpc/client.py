@@ -1,4 +1,38 @@
-"""Serve a whole driver of the port to a manager in another process.
+"""For authors of drivers: a cloud in a process of its own, which serves a manager by dialling in.
+
+A small driver and its main::
+
+    class MyCloud(Provider):
+        async def create(self, machine_class, credentials, machine_id, machine_name): ...
+        async def delete(self, machine_class, credentials, machine_id): ...
+        async def list(self, machine_class, credentials, machine_id): ...
+
+
+    asyncio.run(
+        serve(ProviderOffer(MyCloud(), name="mycloud"), Target("unix:/srv/manager/grpc/drivers.sock"))
+    )
+
+How to go on from there: docs/how-to/drivers-in-other-processes.md.
+
+One stream of a driver: it registers, and answers what it is asked until the stream ends.
+
+Theory.      The manager sends no more at a time than the registration says, so each operation has a task. One
+             task sends, since a stream takes one message at a time. When the stream ends, operations that are
+             under way are cancelled: a driver's calls may be, and the manager asks again.
+Invariants.  A manager that sends more than was said does not make this process hold more: the rest is read
+             when something is done. Each operation is answered: what is too large for a message, or cannot be
+             written as one, becomes an error that says so.
+Called by    ``cli.driver.serve``, the main of a driver, and tests with a stream of their own.
+
+The connection of a driver to its manager, and the next one when it is lost.
+
+Theory.      Managers come and go, and only the one that leads listens. So a driver dials until it is let in,
+             and dials again five seconds after a stream ended, for as long as it runs; what it was doing is
+             asked again by the manager.
+Invariants.  A manager that cannot be reached costs one attempt in five seconds and one line in the log for
+             each change of the reason. A fetch has a second.
+
+Serve a whole driver of the port to a manager in another process.
 
 Theory.      What the manager sends with an operation, and what is fetched by its revision, is the request
              that the driver would have got in the manager's process; its answer goes back whole. So the
@@ -6,10 +40,6 @@ Theory.      What the manager sends with an operation, and what is fetched by it
              that hangs ends here, and what is no error of the vocabulary becomes one.
 Invariants.  Only what the driver offers is registered. Its hot fields are those of a class that says nothing
              but its provider: they are told once, for all classes.
-Called by    ``serving``; ``cli.driver.serve``.
-
-A small driver: three functions, as in MCM's gRPC drivers of 2018, and what it may fetch.
-
 Theory.      ``Provider`` is what an author writes; ``ProviderOffer`` makes answers of what it returns and
              raises. A function gets the class's name and revision; it fetches the class and its secret from
              the ``DataProvider`` that ``start`` has given it. Both are kept by revision, so that asking each
@@ -18,17 +48,21 @@ Invariants.  What a provider raises becomes an error of the answer: a ``DriverEr
              else as Unknown. Nothing that it raises ends the stream. No more than ``KEPT`` objects are kept.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+import grpc
 import msgspec
 import structlog
 from msgspec import structs
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MachineClass
-from kubewright.base.clock import Clock
+from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import checked, unknown_error
 from kubewright.driver.contract import (
@@ -41,19 +75,22 @@ from kubewright.driver.contract import (
     VolumeSpec,
     stub,
 )
-from kubewright.driver.errors import DriverError, InvalidArgument
+from kubewright.driver.errors import Code, DriverError, InvalidArgument
 from kubewright.driver.guard import GuardedDriver
 from kubewright.providers.grpc import operations
-from kubewright.providers.grpc.contents import key_of
+from kubewright.providers.grpc.connection import Stream, key_of
 from kubewright.providers.grpc.messages import (
+    MESSAGE_BYTES,
     Content,
     Created,
     Deleted,
+    DriverSide,
     Failure,
     Initialized,
     Listed,
     ListedVm,
     MachineClassMeta,
+    Malformed,
     MCMside,
     Params,
     Registration,
@@ -66,9 +103,7 @@ from kubewright.providers.grpc.messages import (
     decode,
     encode,
 )
-from kubewright.providers.grpc.operations import ANSWERS, Kind, failed
-
-log = structlog.get_logger(__name__)
+from kubewright.providers.grpc.operations import ANSWERS, REGISTER, UNREGISTER, Kind, failed
 
 KEPT = 500
 GROUP, VERSION, CLASS_KIND = "machine.sapcloud.io", "v1alpha1", "MachineClass"
@@ -304,3 +339,226 @@ class DriverOffer:
         wanted = SecretMeta(ref.name, ref.namespace or key_of(meta.name)[0], meta.revision)
         secret = SECRET.decode((await data.secret(wanted)).encode())
         return ClassRequest(found, Secret(type=secret.type, data=secret.data))
+
+
+__all__ = ("DataProvider", "DriverOffer", "Provider", "ProviderOffer", "Target", "serve")
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_stream(stream: Stream, offer: Offer, data: DataProvider, stop: asyncio.Event) -> None:
+    """Serve until the manager ends the stream, or ``stop``: then the manager is told.
+
+    Raises:
+        ConnectionError: the stream was lost.
+        Malformed: the manager sends what is no message.
+    """
+    session = _Session(stream, offer, data)
+    tasks = [asyncio.ensure_future(each) for each in (session.read(), session.write(), stop.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks[:2]:
+            if task.done():
+                task.result()
+        if stop.is_set():
+            tasks[1].cancel()
+            await asyncio.gather(tasks[1], return_exceptions=True)
+            await stream.write(encode(DriverSide(operation_type=UNREGISTER)))
+    finally:
+        await session.end(tasks)
+
+
+class _Session:
+    """The tasks of one stream."""
+
+    def __init__(self, stream: Stream, offer: Offer, data: DataProvider) -> None:
+        self._stream, self._offer, self._data = stream, offer, data
+        most = max(1, offer.registration.in_flight)
+        self._free = asyncio.Semaphore(most + 1)  # the registration besides
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue(most + 1)
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def read(self) -> None:
+        while True:
+            await self._free.acquire()
+            data = await self._stream.read()
+            if data is None:
+                return
+            task = asyncio.create_task(self._answer(decode(MCMside, data)))
+            self._under_way.add(task)
+            task.add_done_callback(self._ended)
+
+    async def write(self) -> None:
+        while True:
+            await self._stream.write(await self._answers.get())
+
+    async def end(self, tasks: Iterable[asyncio.Future[Any]]) -> None:
+        every = [*tasks, *self._under_way]
+        for task in every:
+            task.cancel()
+        await asyncio.gather(*every, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        self._free.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an operation was not answered", reason=f"{type(error).__name__}: {error}")
+
+    async def _answer(self, message: MCMside) -> None:
+        answer = DriverSide(message.operation_id, message.operation_type)
+        if message.operation_type == REGISTER:
+            await self._answers.put(_bytes_of(answer, self._offer.registration))
+            return
+        try:
+            data = _bytes_of(answer, await self._offer.answer(message, self._data))
+        except Exception as error:  # an author's code may return anything, and the manager waits
+            log.exception("an operation has no answer that can be sent", operation=message.operation_type)
+            data = _bytes_of(answer, _failure(answer, unknown_error(error)))
+        await self._answers.put(data)
+
+
+def _bytes_of(answer: DriverSide, response: Any) -> bytes:
+    """An answer with its response; one that is too large for a message says that it is."""
+    data = encode(DriverSide(answer.operation_id, answer.operation_type, response))
+    if len(data) <= MESSAGE_BYTES:
+        return data
+    text = f"the answer has {len(data)} bytes, and a message has at most {MESSAGE_BYTES}"
+    error = _failure(answer, DriverError.of(Code.Internal, text))
+    return encode(DriverSide(answer.operation_id, answer.operation_type, error))
+
+
+def _failure(answer: DriverSide, error: DriverError) -> Failure | None:
+    """The response that tells an error; None to an operation that is not known."""
+    known = {each.value: kind for each, kind in ANSWERS.items()}.get(answer.operation_type)
+    return None if known is None else failed(known, error)
+
+
+AGAIN_SECONDS = 5.0
+FETCH_SECONDS = 1.0
+SERVICE = "/service.Servicegrpc/"
+CHANNEL = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_CODES = {
+    "UNAVAILABLE": Code.Unavailable,
+    "DEADLINE_EXCEEDED": Code.Unavailable,
+    "NOT_FOUND": Code.FailedPrecondition,
+    "PERMISSION_DENIED": Code.PermissionDenied,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the manager listens: ``unix:PATH`` or ``HOST:PORT``; and for TLS three files.
+
+    ``authorities``        who signed the manager's certificate
+    ``certificate``, ``key``  ours
+    """
+
+    address: str
+    authorities: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> Any:
+        """Those of gRPC; None: in plain text.
+
+        Raises:
+            InvalidInput: some of the three are missing, or cannot be read.
+        """
+        given = [each for each in (self.authorities, self.key, self.certificate) if each is not None]
+        if not given:
+            return None
+        if len(given) < 3:
+            raise InvalidInput("for TLS a driver needs all three: authorities, certificate and key")
+        try:
+            return grpc.ssl_channel_credentials(*(each.read_bytes() for each in given))
+        except OSError as error:
+            raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from None
+
+
+async def serve(
+    offer: Offer, target: Target, clock: Clock | None = None, stop: asyncio.Event | None = None
+) -> None:
+    """Serve the manager until ``stop``, dialling again whenever the stream ends.
+
+    Raises:
+        InvalidInput: the certificates cannot be used.
+    """
+    clock, stop = clock or SystemClock(), stop or asyncio.Event()
+    target.credentials()
+    last = ""
+    while not stop.is_set():
+        reason = await _once(offer, target, stop)
+        if stop.is_set():
+            return
+        if reason != last:
+            log.warning("the manager is not there; dialling again", address=target.address, reason=reason)
+        last = reason
+        pause = asyncio.ensure_future(clock.sleep(AGAIN_SECONDS))
+        ended = asyncio.ensure_future(stop.wait())
+        await asyncio.wait([pause, ended], return_when=asyncio.FIRST_COMPLETED)
+        for task in (pause, ended):
+            task.cancel()
+
+
+async def _once(offer: Offer, target: Target, stop: asyncio.Event) -> str:
+    """One connection, to its end; why it ended."""
+    credentials = target.credentials()
+    if credentials is None:
+        channel = grpc.aio.insecure_channel(target.address, options=CHANNEL)
+    else:
+        channel = grpc.aio.secure_channel(target.address, credentials, options=CHANNEL)
+    async with channel:
+        call = channel.stream_stream(f"{SERVICE}Register")()
+        try:
+            await serve_stream(CallStream(call), offer, DataProvider(_fetch(channel)), stop)
+        except (ConnectionError, Malformed) as error:
+            return str(error)
+        if stop.is_set():
+            await call.done_writing()
+            return "stopped"
+        return f"{(await call.code()).name}: {await call.details()}"
+
+
+def _fetch(channel: Any) -> Any:
+    async def fetch(method: str, data: bytes) -> bytes:
+        try:
+            found = await channel.unary_unary(f"{SERVICE}{method}")(data, timeout=FETCH_SECONDS)
+            return bytes(found)
+        except grpc.aio.AioRpcError as error:
+            code = _CODES.get(error.code().name, Code.Unknown)
+            raise DriverError.of(code, f"{method}: {error.details()}") from None
+
+    return fetch
+
+
+class CallStream:
+    """One end of a stream. ``call``: a call of ``grpc.aio``, or the context of its handler in the manager."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def read(self) -> bytes | None:
+        try:
+            found = await self._call.read()
+        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise ConnectionError(_reason(error)) from None
+        return found if isinstance(found, bytes) else None
+
+    async def write(self, data: bytes) -> None:
+        try:
+            await self._call.write(data)
+        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise ConnectionError(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error)
