@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kubewright import builtin
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.clusters.sessions.workload import Connect, by_sockets
+from kubewright.clusters.sessions import Connect, by_sockets
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver

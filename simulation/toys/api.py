@@ -3,7 +3,7 @@
 Called by    tests, as ``prepare`` of ``run.simulate``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import json, structs
@@ -22,6 +22,7 @@ from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.wiring import Sets
+from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from kubewright.runtime.controller import Controller
@@ -52,73 +53,70 @@ REVISION = f"{GROUP}/revision"
 HASH = f"{GROUP}/template-hash"
 
 
-def strategy(deployment: ToyDeployment) -> Strategy:
-    """How old toys give way to new ones."""
-    given = deployment.spec.strategy
-    if given.type == "OnDelete":
-        return OnDelete()
-    surge = given.rolling_update.max_surge if given.rolling_update else None
-    missing = given.rolling_update.max_unavailable if given.rolling_update else None
-    return RollingUpdate(1 if surge is None else surge, 0 if missing is None else missing)
+class ToyDeployments(DeploymentPolicy[ToyDeployment, ToySet, ToyMember]):
+    """What deployments of toys do."""
 
-
-def identity(template: ToyTemplate) -> bytes:
-    """A flavor is what is rolled out; labels are not."""
-    return template.spec.flavor.encode()
-
-
-def name_and_hash(deployment: ToyDeployment) -> tuple[str, str]:
-    """The name of the set of a flavor."""
-    hash_input = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
-    hashed = safe_encode(str(fnv32a(json.encode(hash_input))))
-    return child_name(deployment.name, hashed), hashed
-
-
-def propagated(each: ToySet, deployment: ToyDeployment) -> ToySet:
-    """What a set takes over without a rollout."""
-    return structs.replace(each, spec=structs.replace(each.spec, delete_policy=deployment.spec.delete_policy))
-
-
-def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
-    """Counts and conditions, and no more."""
-    found = conditions(seen, outcome, ToyCondition, {})
-    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
-
-
-TOY_DEPLOYMENTS: DeploymentPolicy[ToyDeployment, ToySet, ToyMember] = DeploymentPolicy(
-    name="toydeployment",
-    component="toydeployment-controller",
-    kind=TOY_DEPLOYMENT,
-    set_kind=TOY_SET,
-    member_kind=TOY,
-    finalizer=FINALIZER,
-    metadata_keys=MetadataKeys(
+    name = "toydeployment"
+    component = "toydeployment-controller"
+    kind = TOY_DEPLOYMENT
+    set_kind = TOY_SET
+    member_kind = TOY
+    finalizer = FINALIZER
+    metadata_keys = MetadataKeys(
         template_hash=HASH,
         revision=REVISION,
         history=f"{GROUP}/revision-history",
         desired=DESIRED,
         ceiling=f"{GROUP}/max-replicas",
         no_creation=NO_CREATION,
-    ),
-    reasons=REASONS,
-    words=Words(
+    )
+    reasons = REASONS
+    words = Words(
         deployment="ToyDeployment",
         set="toy set",
         member="toy",
         scaled="Scaled {direction} {name} from {before} to {after}",
-    ),
-    with_defaults=lambda deployment: deployment,
-    validate=lambda _deployment: "",
-    strategy=strategy,
-    scaling=CAPI_SCALING,
-    identity=identity,
-    name_and_hash=name_and_hash,
-    propagated=propagated,
-    choice=largest,
-    ranking=ranking,
-    set_conditions=lambda each: each.status.conditions,
-    status=status,
-)
+    )
+    scaling = CAPI_SCALING
+
+    def strategy(self, deployment: ToyDeployment) -> Strategy:
+        """How old toys give way to new ones."""
+        given = deployment.spec.strategy
+        if given.type == "OnDelete":
+            return OnDelete()
+        surge = given.rolling_update.max_surge if given.rolling_update else None
+        missing = given.rolling_update.max_unavailable if given.rolling_update else None
+        return RollingUpdate(1 if surge is None else surge, 0 if missing is None else missing)
+
+    def identity(self, template: ToyTemplate) -> bytes:
+        """A flavor is what is rolled out; labels are not."""
+        return template.spec.flavor.encode()
+
+    def name_and_hash(self, deployment: ToyDeployment) -> tuple[str, str]:
+        """The name of the set of a flavor."""
+        hash_input = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
+        hashed = safe_encode(str(fnv32a(json.encode(hash_input))))
+        return child_name(deployment.name, hashed), hashed
+
+    def propagated(self, of: ToySet, deployment: ToyDeployment) -> ToySet:
+        """What a set takes over without a rollout."""
+        return structs.replace(of, spec=structs.replace(of.spec, delete_policy=deployment.spec.delete_policy))
+
+    def choice(self, group: Group) -> Rank:
+        """The one with most toys."""
+        return largest(group)
+
+    def ranking(self, of: ToySet, wall: float, living: Sequence[ToyMember]) -> Callable[[ToyMember], Rank]:
+        """As ``policy.ranking``."""
+        return ranking(of, wall)
+
+    def status(self, seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
+        """Counts and conditions, and no more."""
+        found = conditions(seen, outcome, ToyCondition, {})
+        return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
+
+
+TOY_DEPLOYMENTS = ToyDeployments()
 
 
 BOOT_SECONDS = 2.0

@@ -85,26 +85,6 @@ def read(header: Header, toy: Toy | None) -> ToyMember:
     )
 
 
-async def create(client: Client, owner: ToySet, name: str) -> None:
-    """Clone a script and a body, then create the toy that names them."""
-    for kind in PARTS:
-        try:
-            await client.create(kind, _part(owner, name))
-        except AlreadyExists:
-            await _is_ours(client, owner, kind, name)
-    await client.create(TOY, _toy(owner, name))
-
-
-async def discard(client: Client, owner: ToySet, name: str) -> None:
-    """Delete the script and the body of a toy that does not exist and will not."""
-    for kind in PARTS:
-        try:
-            await _is_ours(client, owner, kind, name)
-            await client.delete(kind, Key(owner.namespace, name))
-        except (NotFound, AlreadyExists):
-            continue
-
-
 async def _is_ours(client: Client, owner: ToySet, kind: Kind[Part], name: str) -> None:
     """Raises ``AlreadyExists`` when another owner has a part of this name."""
     found = await client.get(kind, Key(owner.namespace, name))
@@ -134,24 +114,6 @@ def _toy(owner: ToySet, name: str) -> Toy:
     )
 
 
-def status(seen: ToySeen, failure: Failure | None) -> ToySetStatus:
-    """Counts, and why toys could not be created or deleted."""
-    before = seen.set.status
-    failed = [Condition(type="ReplicaFailure", status="True", reason=failure.reason)] if failure else []
-    return structs.replace(
-        before,
-        **counted(seen, seen.members),
-        observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
-        conditions=tuple(failed),
-    )
-
-
-def to_delete(seen: ToySeen) -> Deletions[ToyMember]:
-    """Toys that failed are remediated: deleted, and replaced when they are gone."""
-    failed = tuple(member for member in seen.alive if member.failed)
-    return Deletions(failed, f"{len(failed)} failed" if failed else "")
-
-
 class DeletePolicy(Enum):
     """Cluster API's ``deletePolicy``: what decides between members that are all fine."""
 
@@ -179,33 +141,68 @@ def priority(member: ToyMember, policy: DeletePolicy, now: float) -> float:
     return oldness if policy is DeletePolicy.OLDEST else UNHEALTHY - oldness
 
 
-def ranking(owner: ToySet, wall: float, _living: Sequence[ToyMember] = ()) -> Callable[[ToyMember], Rank]:
+def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
     """Cluster API's: highest priority first, ties by name."""
     policy = DeletePolicy(owner.spec.delete_policy or "Random")
     return lambda member: (-priority(member, policy, wall), member.name)
 
 
-def blocked(owner: ToySet, _around: object) -> Wait | None:
-    """An old set of OnDelete does not create what users delete."""
-    return Wait("its deployment holds it") if NO_CREATION in owner.metadata.annotations else None
+class ToySets(SetPolicy[ToySet, ToyMember, Toy]):
+    """What sets of toys do."""
+
+    name = "toyset"
+    component = "toyset-controller"
+    words = Words("toy", "toys", created='Created toy "{}"', deleted='Deleted toy "{}"')
+    kind = TOY_SET
+    member_kind = TOY
+    finalizer = FINALIZER
+    number_annotation = LAST_NUMBER
+    owner = TOY_DEPLOYMENT
+    desired_annotation = DESIRED
+    counts_deleting = True
+    creates_parts = True
+
+    async def create(self, client: Client, owner: ToySet, name: str) -> None:
+        """Clone a script and a body, then create the toy that names them."""
+        for kind in PARTS:
+            try:
+                await client.create(kind, _part(owner, name))
+            except AlreadyExists:
+                await _is_ours(client, owner, kind, name)
+        await client.create(TOY, _toy(owner, name))
+
+    async def discard(self, client: Client, owner: ToySet, name: str) -> None:
+        """Delete the script and the body of a toy that does not exist and will not."""
+        for kind in PARTS:
+            try:
+                await _is_ours(client, owner, kind, name)
+                await client.delete(kind, Key(owner.namespace, name))
+            except (NotFound, AlreadyExists):
+                continue
+
+    def ranking(self, of: ToySet, wall: float, living: Sequence[ToyMember]) -> Callable[[ToyMember], Rank]:
+        """As ``ranking``."""
+        return ranking(of, wall)
+
+    def blocked(self, found: ToySet, around: object) -> Wait | None:
+        """An old set of OnDelete does not create what users delete."""
+        return Wait("its deployment holds it") if NO_CREATION in found.metadata.annotations else None
+
+    def to_delete(self, seen: ToySeen) -> Deletions[ToyMember]:
+        """Toys that failed are remediated: deleted, and replaced when they are gone."""
+        failed = tuple(member for member in seen.alive if member.failed)
+        return Deletions(failed, f"{len(failed)} failed" if failed else "")
+
+    def status(self, seen: ToySeen, failure: Failure | None) -> ToySetStatus:
+        """Counts, and why toys could not be created or deleted."""
+        before = seen.set.status
+        failed = [Condition(type="ReplicaFailure", status="True", reason=failure.reason)] if failure else []
+        return structs.replace(
+            before,
+            **counted(seen, seen.members),
+            observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
+            conditions=tuple(failed),
+        )
 
 
-TOY_SETS: SetPolicy[ToySet, ToyMember, Toy] = SetPolicy(
-    name="toyset",
-    component="toyset-controller",
-    words=Words("toy", "toys", created='Created toy "{}"', deleted='Deleted toy "{}"'),
-    kind=TOY_SET,
-    member_kind=TOY,
-    validate=lambda _set: "",
-    status=status,
-    ranking=ranking,
-    create=create,
-    discard=discard,
-    to_delete=to_delete,
-    finalizer=FINALIZER,
-    number_annotation=LAST_NUMBER,
-    counts_deleting=True,
-    blocked=blocked,
-    owner=TOY_DEPLOYMENT,
-    desired_annotation=DESIRED,
-)
+TOY_SETS = ToySets()

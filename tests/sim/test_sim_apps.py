@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.replicas.things import but
 
 from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT
@@ -104,7 +105,7 @@ def test_a_story_of_apps_survives_every_crash(story: Story) -> None:
 
 
 def test_a_rollout_that_uses_too_much_surge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    greedy = replace(builtin.DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
+    greedy = but(builtin.DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
     monkeypatch.setattr(builtin, "DEPLOYMENTS", greedy)
     assert any(wrong.startswith("not_too_many") for wrong in run(STORIES[0], Plot(seed=1)).violations)
 

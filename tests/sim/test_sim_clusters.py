@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.clusters.cluster import deletion
+from kubewright.clusters.cluster import decide
 from kubewright.clusters.cluster.seen import RemoveFinalizer, Seen
 from simulation import crashes
 from simulation.clusterapi import setup
@@ -147,12 +147,12 @@ def test_stories_of_clusters_in_hostile_worlds(seed: int) -> None:
     assert outcome.good, (seed, outcome.violations)
 
 
-def hasty(seen: Seen) -> deletion.Stage:
-    return deletion.Stage("", "", (RemoveFinalizer(),))
+def hasty(seen: Seen) -> decide.Stage:
+    return decide.Stage("", "", (RemoveFinalizer(),))
 
 
 def test_a_cluster_that_goes_before_its_parts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletion, "stage", hasty)
+    monkeypatch.setattr(decide, "stage", hasty)
     (gone,) = (story for story in STORIES if story.name == "cluster-gone")
     assert any(wrong.startswith("parts_are_deleted_in_order") for wrong in run(gone, Plot(seed=1)).violations)
 

@@ -146,13 +146,13 @@ def _not_ready_is_dead(patch: Patch) -> None:
 
 def _counts_one_more(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
-    true = set_policy.MACHINE_SETS
+    true = set_policy.MachineSets.status
 
-    def one_more(seen: Any, failure: Any) -> Any:
-        status = true.status(seen, failure)
+    def one_more(self: Any, seen: Any, failure: Any) -> Any:
+        status = true(self, seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(set_policy, "MACHINE_SETS", replace(true, status=one_more))
+    patch.setattr(set_policy.MachineSets, "status", one_more)
 
 
 def _scales_down_the_living(patch: Patch) -> None:
@@ -201,17 +201,17 @@ def _free_ones_are_like_others(patch: Patch) -> None:
 
 def _never_frozen(patch: Patch) -> None:
     """A set makes machines again when its label has said for five seconds that it is frozen."""
-    true, frozen_at = machines_world.machine_sets, dict[str, float]()
+    true, frozen_at = set_policy.MachineSets.blocked, dict[str, float]()
 
-    def careless(found: Any, limits: Any) -> Any:
+    def careless(self: Any, found: Any, limits: Any) -> Any:
         now = asyncio.get_running_loop().time()
         if names.FREEZE_LABEL not in found.metadata.labels:
             frozen_at.clear()
-            return set_policy.MACHINE_SETS.blocked(found, limits)
+            return true(self, found, limits)
         since = frozen_at.setdefault(found.metadata.uid, now)
         return Wait("it has patience", PATIENCE) if now - since < PATIENCE else None
 
-    patch.setattr(machines_world, "machine_sets", lambda *of: replace(true(*of), blocked=careless))
+    patch.setattr(set_policy.MachineSets, "blocked", careless)
 
 
 def _selected_ones_serve(patch: Patch) -> None:
@@ -321,13 +321,14 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
 def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    policy = machines_world.MACHINE_DEPLOYMENTS
+    policy = type(machines_world.MACHINE_DEPLOYMENTS)
+    true = policy.status
 
     def one_more(*args: Any) -> Any:
-        status = policy.status(*args)
+        status = true(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(machines_world, "MACHINE_DEPLOYMENTS", replace(policy, status=one_more))
+    patch.setattr(policy, "status", one_more)
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:

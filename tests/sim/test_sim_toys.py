@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.unit.replicas.things import but
 
 from kubewright.rollout.planner import RollingUpdate
 from kubewright.wire.http import Request
@@ -214,8 +215,12 @@ def test_the_parts_of_a_refused_toy_are_deleted() -> None:
     assert outcome.good, outcome.violations
 
 
-WITHOUT_REPLICAS_THAT_GO = replace(policy.TOY_SETS, counts_deleting=False)
-WITHOUT_CLEANING = replace(policy.TOY_SETS, discard=None)
+async def _no_discard(*_what: object) -> None:
+    """Leaves the parts of a toy behind."""
+
+
+WITHOUT_REPLICAS_THAT_GO = but(policy.TOY_SETS, counts_deleting=False)
+WITHOUT_CLEANING = but(policy.TOY_SETS, discard=_no_discard)
 
 
 @pytest.mark.parametrize(
@@ -231,14 +236,14 @@ def test_stories_of_toys_notice(bug: Any, story: Story, monkeypatch: pytest.Monk
 
 
 def test_a_rollout_that_uses_too_much_surge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    greedy = replace(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
+    greedy = but(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
     monkeypatch.setattr(api, "TOY_DEPLOYMENTS", greedy)
     found = next(story for story in STORIES if story.name == "toys-roll")
     assert any(wrong.startswith("not_too_many") for wrong in run(found, Plot(seed=1)).violations)
 
 
 def test_a_rollout_that_does_not_wait_for_users_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasty = replace(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(1, 1))
+    hasty = but(api.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(1, 1))
     monkeypatch.setattr(api, "TOY_DEPLOYMENTS", hasty)
     assert not run(BY_HAND, Plot(seed=1)).good
 

@@ -21,7 +21,7 @@ from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.clusters import world as clusters
-from kubewright.clusters.sessions.workload import Connect
+from kubewright.clusters.sessions import Connect
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.driver.contract import Driver

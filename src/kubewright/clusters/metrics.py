@@ -7,7 +7,6 @@ Theory.      Each is read from the caches at the moment of a scrape, so no recon
 Invariants.  Of clusters, sets, deployments and health checks there is a row for each object; of machines,
              of which there are many, only a count for each cluster and phase. A set that has no machines and
              is to have none (an old revision) has no row.
-Source       capi.md §13.3; docs/reference/metrics.md.
 Called by    ``clusters.world``, once per term.
 """
 

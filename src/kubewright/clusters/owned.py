@@ -8,7 +8,6 @@ Theory.      An object belongs to the cluster that its spec names, whatever its 
 Invariants.  Owners are compared by group, kind and name: after a move to another server they have other
              uids, and the reference is written anew. References of other owners stay. A paused object is not
              written.
-Source       capi.md §3.3, §3.5, §7.2, §7.9, §8.
 Called by    all of this context that works on what belongs to a Cluster.
 """
 

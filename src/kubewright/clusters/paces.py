@@ -7,7 +7,6 @@ Theory.      A cluster comes up in a dozen steps, and each object of it says at 
              What others wait for is news, and is written at once: infrastructure that is ready, a Node,
              replicas that are ready, a failure, a deletion.
 Invariants.  Whatever lasts is written. A new error is news.
-Source       decision 0006 (report what lasts), which says the same of Gardener's machines.
 Called by    the reconcilers of ``cluster`` and ``machine``; the policies of ``machineset`` and
              ``machinedeployment``. ``runtime.reports`` carries it out.
 """

@@ -21,7 +21,7 @@ import structlog
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.core import LEASE
 from kubewright.api.kinds import Kind
-from kubewright.clusters.sessions.workload import AGENT, Connect, WorkloadClusters, by_sockets
+from kubewright.clusters.sessions import AGENT, Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.controlplanes.world import FindHosts, no_hosts

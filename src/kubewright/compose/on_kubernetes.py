@@ -19,7 +19,7 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
-from kubewright.clusters.sessions.workload import by_sockets
+from kubewright.clusters.sessions import by_sockets
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.configuration import configuration
 from kubewright.compose.folder import private_folder, snapshots_folder

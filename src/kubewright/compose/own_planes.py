@@ -16,7 +16,7 @@ from kubewright import builtin
 from kubewright.apiserver.http.connections import Connections
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.clusters.sessions.workload import Connect
+from kubewright.clusters.sessions import Connect
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.folder import CLUSTERS_FOLDER, Claims, private_folder
 from kubewright.compose.plane_controllers import controllers_of

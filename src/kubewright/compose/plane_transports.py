@@ -18,7 +18,7 @@ from dataclasses import replace
 from kubewright.apiserver.http.answers import failure
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
 from kubewright.base.clock import Clock
-from kubewright.clusters.sessions.workload import Connect, by_sockets
+from kubewright.clusters.sessions import Connect, by_sockets
 from kubewright.compose.api_servers import Plane, Planes
 from kubewright.kube.access import Access, Token, impersonation
 from kubewright.kube.errors import ConnectFailed

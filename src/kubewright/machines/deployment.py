@@ -23,9 +23,10 @@ Called by    ``machines.world``. What is done to nodes meanwhile: ``machines.rol
              docs/reference/mcm-parity.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -59,7 +60,7 @@ from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.decide import FROZEN, frozen_by_count, is_frozen
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember, ranking
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
+from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
@@ -72,8 +73,11 @@ from kubewright.replicas.deployment.seen import (
 )
 from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
 from kubewright.replicas.objects import INVALID, annotated, with_annotations, with_hash
+from kubewright.rollout.model import Rank
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import rollback_target
+
+DeploymentSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
 METADATA_KEYS = MetadataKeys(
     template_hash=names.TEMPLATE_HASH_LABEL,
@@ -119,11 +123,6 @@ WORDS = Words(
 )
 
 
-def validate(deployment: MachineDeployment) -> str:
-    """What validation says; empty for a valid deployment."""
-    return summary(validate_deployment(deployment))
-
-
 def strategy(deployment: MachineDeployment) -> Strategy:
     """How old machines give way to new ones."""
     given = deployment.spec.strategy
@@ -138,32 +137,10 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     return RollingUpdate(surge if surge is not None else 1, unavailable if unavailable is not None else 0)
 
 
-def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
-    """The set with all of the deployment that needs no rollout."""
-    mine, theirs = machine_set.spec, deployment.spec
-    spec = structs.replace(
-        mine,
-        auto_preserve_failed_machine_max=theirs.auto_preserve_failed_machine_max,
-        template=propagated_template(mine.template, theirs.template),
-    )
-    return structs.replace(machine_set, spec=spec)
-
-
 def replaces(deployment: MachineDeployment) -> bool:
     """Whether machines of old sets give way to new ones: not while it is paused, nor where they are updated
     in place."""
     return not deployment.spec.paused and not isinstance(strategy(deployment), InPlaceUpdate)
-
-
-def with_kept(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
-    """The set with the number of machines that it keeps free when it shrinks: the deployment's, or none where
-    its machines give way to new ones, and those that are free go first. Where they do not, an old set shrinks
-    only since fewer replicas are wanted, and keeps them as the current one does."""
-    kept, wanted = deployment.spec.excess_replicas or 0, deployment.spec.template
-    if kept and (not replaces(deployment) or identity(machine_set.spec.template) == identity(wanted)):
-        return annotated(machine_set, excess.KEPT_ANNOTATION, str(kept))
-    known = excess.KEPT_ANNOTATION in machine_set.metadata.annotations
-    return annotated(machine_set, excess.KEPT_ANNOTATION, "") if known else machine_set
 
 
 _NAME_LETTERS = 5
@@ -205,7 +182,7 @@ def propagated_template(template: MachineTemplateSpec, wanted: MachineTemplateSp
     return structs.replace(template, spec=spec)
 
 
-def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+def follow_freeze(seen: DeploymentSeen) -> Plan[Step]:
     """Pass a request to unfreeze on to the sets, and keep the label in line with theirs."""
     key, written = names.UNFREEZE_ANNOTATION, seen.written
     if key in written.metadata.annotations:
@@ -227,7 +204,7 @@ def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> P
     return Plan((ChangeDeployment(after),), AT_ONCE, because)
 
 
-def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+def roll_back(seen: DeploymentSeen) -> Plan[Step]:
     """Take an earlier template if ``spec.rollbackTo`` asks for it; while paused it waits."""
     written, request = seen.written, seen.written.spec.rollback_to
     if request is None or written.spec.paused:
@@ -273,7 +250,7 @@ class Triggered:
     unreadable: tuple[str, ...] = ()
 
 
-def trigger_deletions(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+def trigger_deletions(seen: DeploymentSeen) -> Plan[Step]:
     """Mark the machines that the autoscaler lists for deletion; take those off its list that do not exist,
     are being deleted or are Failed."""
     key, annotations = names.TRIGGER_DELETION_ANNOTATION, seen.written.metadata.annotations
@@ -328,9 +305,7 @@ def _time(text: str) -> str:
     return text
 
 
-def deployment_status(
-    seen: Seen[MachineDeployment, MachineSet, MachineMember], outcome: Outcome
-) -> MachineDeploymentStatus:
+def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     members = seen.all_members
     preserved = sum(member.preserved_failed for member in members)
@@ -362,27 +337,84 @@ def _frozen(machine_set: MachineSet) -> Statement | None:
     return Statement(TRUE, condition.reason if condition else ConditionReason.FREEZE_LABEL, message)
 
 
-MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMember] = DeploymentPolicy(
-    name="machinedeployment",
-    component=names.DEPLOYMENT_COMPONENT,
-    kind=MACHINE_DEPLOYMENT,
-    set_kind=MACHINE_SET,
-    member_kind=MACHINE,
-    finalizer=names.FINALIZER,
-    metadata_keys=METADATA_KEYS,
-    reasons=REASONS,
-    words=WORDS,
-    desired=lambda deployment: deployment.spec.desired,
-    with_defaults=with_defaults,
-    validate=validate,
-    strategy=strategy,
-    keeps_history=lambda deployment: deployment.spec.rollback_to is not None,
-    identity=identity,
-    name_and_hash=name_and_hash,
-    propagated=propagated,
-    ranking=ranking,
-    as_sized=with_kept,
-    set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
-    deciders=(follow_freeze, trigger_deletions, roll_back),
-    status=deployment_status,
-)
+class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, MachineMember]):
+    """What deployments of machines do."""
+
+    name = "machinedeployment"
+    component = names.DEPLOYMENT_COMPONENT
+    kind = MACHINE_DEPLOYMENT
+    set_kind = MACHINE_SET
+    member_kind = MACHINE
+    finalizer = names.FINALIZER
+    metadata_keys = METADATA_KEYS
+    reasons = REASONS
+    words = WORDS
+
+    def with_defaults(self, deployment: MachineDeployment) -> MachineDeployment:
+        """As ``api.machine.defaults`` has them."""
+        return with_defaults(deployment)
+
+    def validate(self, deployment: MachineDeployment) -> str:
+        """What validation says; empty for a valid deployment."""
+        return summary(validate_deployment(deployment))
+
+    def desired(self, deployment: MachineDeployment) -> int:
+        """With those that are kept free."""
+        return deployment.spec.desired
+
+    def strategy(self, deployment: MachineDeployment) -> Strategy:
+        """As ``strategy``."""
+        return strategy(deployment)
+
+    def keeps_history(self, deployment: MachineDeployment) -> bool:
+        """While a rollback is asked for."""
+        return deployment.spec.rollback_to is not None
+
+    def identity(self, template: MachineTemplateSpec) -> bytes:
+        """As ``identity``."""
+        return identity(template)
+
+    def name_and_hash(self, deployment: MachineDeployment) -> tuple[str, str]:
+        """As ``name_and_hash``."""
+        return name_and_hash(deployment)
+
+    def propagated(self, of: MachineSet, deployment: MachineDeployment) -> MachineSet:
+        """The set with all of the deployment that needs no rollout."""
+        mine, theirs = of.spec, deployment.spec
+        spec = structs.replace(
+            mine,
+            auto_preserve_failed_machine_max=theirs.auto_preserve_failed_machine_max,
+            template=propagated_template(mine.template, theirs.template),
+        )
+        return structs.replace(of, spec=spec)
+
+    def ranking(
+        self, of: MachineSet, wall: float, living: Sequence[MachineMember]
+    ) -> Callable[[MachineMember], Rank]:
+        """As ``machineset.member.ranking``."""
+        return ranking(of, wall, living)
+
+    def as_sized(self, of: MachineSet, deployment: MachineDeployment) -> MachineSet:
+        """The set with the number of machines that it keeps free when it shrinks: the deployment's, or none
+        where its machines give way to new ones, and those that are free go first. Where they do not, an old
+        set shrinks only since fewer replicas are wanted, and keeps them as the current one does."""
+        kept, wanted = deployment.spec.excess_replicas or 0, deployment.spec.template
+        if kept and (not replaces(deployment) or identity(of.spec.template) == identity(wanted)):
+            return annotated(of, excess.KEPT_ANNOTATION, str(kept))
+        known = excess.KEPT_ANNOTATION in of.metadata.annotations
+        return annotated(of, excess.KEPT_ANNOTATION, "") if known else of
+
+    def set_conditions(self, of: MachineSet) -> tuple[Any, ...]:
+        """Under their name in this API."""
+        return of.status.machine_set_condition
+
+    def deciders(self) -> tuple[Decider[MachineDeployment, MachineSet, MachineMember], ...]:
+        """Freezing, deletions that cluster-autoscaler asks for, and rollbacks."""
+        return (follow_freeze, trigger_deletions, roll_back)
+
+    def status(self, seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+        """As ``deployment_status``."""
+        return deployment_status(seen, outcome)
+
+
+MACHINE_DEPLOYMENTS = MachineDeployments()

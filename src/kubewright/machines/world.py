@@ -32,7 +32,7 @@ from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.wiring import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.policy import machine_sets
+from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
 from kubewright.machines.migration import reconciler as migration
 from kubewright.machines.orphans import wiring as orphans
@@ -155,7 +155,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     unhealthy = metrics.counter(
         UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
     )
-    policy = machine_sets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
+    policy = LimitedMachineSets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
     register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]

@@ -13,7 +13,7 @@ from kubewright.api.core import CRD, EVENT, NODE, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import rfc3339
 from kubewright.clusters import world as clusters
-from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.clusters.sessions import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.informer import Informers

@@ -13,8 +13,8 @@ from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
-from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
-from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.clusters.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
+from kubewright.clusters.sessions import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informer import Informers

@@ -19,8 +19,8 @@ from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.clusters import world as clusters
-from kubewright.clusters.machine.calls import CALL_SECONDS
-from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.clusters.machine.look import CALL_SECONDS
+from kubewright.clusters.sessions import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess

@@ -20,9 +20,14 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
-from kubewright.clusters.sessions.kubeconfigs import Kubeconfig, Kubeconfigs, read
-from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
-from kubewright.clusters.sessions.workload import WorkloadClusters, reason_to_wait
+from kubewright.clusters.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
+from kubewright.clusters.sessions import (
+    Kubeconfig,
+    Kubeconfigs,
+    WorkloadClusters,
+    read,
+    reason_to_wait,
+)
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.clusters.cluster.verification import AT_ONCE, NOT_KNOWN, NOT_TRUSTED, Verifier
+from kubewright.clusters.cluster.look import AT_ONCE, NOT_KNOWN, NOT_TRUSTED, Verifier
 from kubewright.kube.access import Access
 from kubewright.kube.transport import Transport
 from kubewright.pki import tls

@@ -11,7 +11,7 @@ from kubewright.api.core import CRD, NAMESPACE, NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.base.errors import InvalidInput
-from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.compose import worlds
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options

@@ -14,9 +14,9 @@ from kubewright.base.errors import After, KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.machine import act, seen
-from kubewright.clusters.machine.calls import CALLS_PER_CLUSTER, ClusterBusy, WorkloadCalls
-from kubewright.clusters.machine.removals import WorkloadRemovals
-from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.clusters.machine.act import WorkloadRemovals
+from kubewright.clusters.machine.look import CALLS_PER_CLUSTER, ClusterBusy, WorkloadCalls
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, all_ended, happened, laid

@@ -34,6 +34,7 @@ from ..replicas.things import (
     THINGS,
     ThingDeployment,
     ThingSet,
+    but,
     deployment,
     seen,
     thing_set,
@@ -50,7 +51,7 @@ OURS = {
     "blockOwnerDeletion": True,
 }
 OTHERS = OwnerReference(api_version="v1", kind="ConfigMap", name="other", uid="other")
-COLLISIONS = replace(POLICY, metadata_keys=replace(POLICY.metadata_keys, collisions="collisions"))
+COLLISIONS = but(POLICY, metadata_keys=replace(POLICY.metadata_keys, collisions="collisions"))
 
 
 @dataclass(frozen=True)

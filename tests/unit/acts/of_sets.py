@@ -1,6 +1,5 @@
 """Scenes of sets, of the simulator's toys: what their act writes on the set and on its members, and tells."""
 
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -18,6 +17,7 @@ from simulation.toys.kinds import BODY, TOY, TOY_SET
 from simulation.toys.policy import FINALIZER, LAST_NUMBER, TOY_SETS
 
 from ..looks.of_sets import toy
+from ..replicas.things import but
 from .set_stage import (
     BODIES,
     OTHER,
@@ -38,6 +38,7 @@ from .set_stage import (
     in_doubt,
     lays,
     made,
+    no_discard,
     of_set,
     of_the_set,
     of_toy,
@@ -449,7 +450,9 @@ OF_CREATIONS = (
     ),
     Scene(
         "a refusal ends the creations where nothing is made before a member",
-        creating("x", "y", answers={TOYS: FORBIDDEN}, policy=replace(TOY_SETS, discard=None)),
+        creating(
+            "x", "y", answers={TOYS: FORBIDDEN}, policy=but(TOY_SETS, creates_parts=False, discard=no_discard)
+        ),
         (steps.Create,),
         made("x"),
         (NO_QUOTA,),
@@ -525,7 +528,9 @@ OF_CREATIONS = (
     Scene(
         "a name is tried again whose object has gone meanwhile",
         creating(
-            "x", answers={f"POST {TOYS}": AlreadyExists("taken")}, policy=replace(TOY_SETS, discard=None)
+            "x",
+            answers={f"POST {TOYS}": AlreadyExists("taken")},
+            policy=but(TOY_SETS, creates_parts=False, discard=no_discard),
         ),
         (steps.Create,),
         made("x"),

@@ -1,7 +1,7 @@
 """The stage of scenes of sets: toys on a server and in a cache, and what came of a plan for their set."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from kubewright.replicas.member import number_of
 from kubewright.replicas.set import act
 from kubewright.replicas.set import seen as steps
 from kubewright.replicas.set.act import Outcome
-from kubewright.replicas.set.policy import Failure, Propagation, SetPolicy
+from kubewright.replicas.set.policy import Failure, SetPolicy
 from kubewright.replicas.set.seen import Seen
 from kubewright.testing.acts import Happened, Told, happened
 from kubewright.testing.looks import Shelf, Write
@@ -24,6 +24,7 @@ from simulation.toys.kinds import BODY, GROUP, TOY, TOY_SET, Part, Toy, ToySet
 from simulation.toys.policy import FINALIZER, NUMBER, TOY_SETS
 
 from ..looks.of_sets import Sets, toy_set
+from ..replicas.things import but
 
 TOYS, SETS = (f"/apis/{GROUP}/v1/namespaces/n/{plural}" for plural in ("toys", "toysets"))
 SCRIPTS, BODIES = (f"/apis/{GROUP}/v1/namespaces/n/{plural}" for plural in ("scripts", "bodies"))
@@ -74,7 +75,7 @@ def doing(
 
     async def act_() -> tuple[Shelf, Performed]:
         deleted: list[str] = []
-        noting = replace(policy, deleted=lambda member: deleted.append(member.name))
+        noting = but(policy, deleted=lambda member: deleted.append(member.name))
         sets, told = Sets(noting), Told()
         sets.clock.passed = 30
         found = of or toy_set()
@@ -271,5 +272,9 @@ async def before(client: Client, _owner: ToySet, found: Toy) -> None:
 
 def propagating(body: Mapping[str, Any], *, parts: bool = False) -> SetPolicy[Any, Any, Any]:
     """A policy of sets that change this on their members."""
-    how = Propagation(lambda _seen: (), lambda _set, _toy: dict(body), before if parts else None)
-    return replace(TOY_SETS, propagation=how)
+    how = {"before_propagation": before} if parts else {}
+    return but(TOY_SETS, propagation=lambda _set, _toy: dict(body), **how)
+
+
+async def no_discard(*_what: object) -> None:
+    """What a policy that creates nothing before a member has to delete."""

@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.base.limits import MOST_NUMBER, number_of
 from kubewright.builtin.disruption import portion
-from kubewright.clusters.machineset.preflight import parse_version
+from kubewright.clusters.machineset.around import parse_version
 from kubewright.machines.settings import parsed_limit
 from kubewright.rollout.model import resolve
 from kubewright.rollout.revisions import read_history

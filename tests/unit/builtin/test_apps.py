@@ -8,8 +8,8 @@ import pytest
 from kubewright.api.apps import DELETION_COST, DEPLOYMENT, Deployment
 from kubewright.api.core import POD
 from kubewright.base.clock import rfc3339
-from kubewright.builtin.apps.deployments import identity, name_and_hash, strategy
-from kubewright.builtin.apps.replicasets import PodMember, ranking, read
+from kubewright.builtin.apps.deployments import DEPLOYMENTS
+from kubewright.builtin.apps.replicasets import PodMember, rank, read
 from kubewright.kube.header import Header
 from kubewright.rollout.planner import Recreate, RollingUpdate
 from kubewright.wire.gvk import Key
@@ -53,7 +53,7 @@ def member(name="p", **facts):
     ],
 )
 def test_which_of_two_pods_is_deleted_first(first, second):
-    assert ranking(first) < ranking(second)
+    assert rank(first) < rank(second)
 
 
 def pod(phase="Running", ready="True", **metadata):
@@ -108,7 +108,7 @@ def deployment(labels=None, image="app:1", collisions=None, **spec) -> Deploymen
 
 def test_a_template_is_the_same_with_and_without_the_hash_of_its_pods():
     plain, hashed = deployment(), deployment({"a": "b", "pod-template-hash": "x"})
-    assert identity(plain.spec.template) == identity(hashed.spec.template)
+    assert DEPLOYMENTS.identity(plain.spec.template) == DEPLOYMENTS.identity(hashed.spec.template)
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_a_template_is_the_same_with_and_without_the_hash_of_its_pods():
     ],
 )
 def test_another_image_or_label_is_another_template(other):
-    assert identity(deployment().spec.template) != identity(other.spec.template)
+    assert DEPLOYMENTS.identity(deployment().spec.template) != DEPLOYMENTS.identity(other.spec.template)
 
 
 def test_a_collision_changes_the_name_and_the_hash():
-    names = {name_and_hash(deployment(collisions=count)) for count in (None, 1, 2)}
+    names = {DEPLOYMENTS.name_and_hash(deployment(collisions=count)) for count in (None, 1, 2)}
     assert len(names) == 3
     assert all(name == f"web-{hashed}" for name, hashed in names)
 
@@ -140,4 +140,4 @@ def test_a_collision_changes_the_name_and_the_hash():
     ],
 )
 def test_the_strategy_of_a_deployment(given, means):
-    assert strategy(deployment(strategy=given)) == means
+    assert DEPLOYMENTS.strategy(deployment(strategy=given)) == means

@@ -4,11 +4,18 @@ import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.meta import OwnerReference
-from kubewright.clusters.cluster.provided import endpoint_of
+from kubewright.clusters.cluster.seen import endpoint_of
 from kubewright.clusters.external import fields
-from kubewright.clusters.external.changes import same_for_cluster, same_for_machine
-from kubewright.clusters.external.contract import Contracts
-from kubewright.clusters.external.object import UNREADABLE, Claim, External, claim, look_up
+from kubewright.clusters.external.fields import Contracts
+from kubewright.clusters.external.object import (
+    UNREADABLE,
+    Claim,
+    External,
+    claim,
+    look_up,
+    same_for_cluster,
+    same_for_machine,
+)
 from kubewright.runtime.references.reference import Absent, Cause, Found, Version
 from kubewright.wire.gvk import Key
 

@@ -19,7 +19,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.clusters.external.object import External
-from kubewright.clusters.healthcheck.decide import allowance, decide
+from kubewright.clusters.healthcheck.decide import Health, allowance, decide, status_of, verdict
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,
@@ -29,8 +29,6 @@ from kubewright.clusters.healthcheck.seen import (
     UpdateHealthCheck,
     WriteConditions,
 )
-from kubewright.clusters.healthcheck.status import status_of
-from kubewright.clusters.healthcheck.verdict import Health, verdict
 
 WALL = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = WALL.timestamp()

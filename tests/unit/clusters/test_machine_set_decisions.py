@@ -23,17 +23,17 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters import owned
 from kubewright.clusters.external.object import External
-from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated
-from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
+from kubewright.clusters.machinedeployment import identity, name_and_hash, outdated
+from kubewright.clusters.machineset.around import Around, failed_checks, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.member import (
     MachineMember,
+    marker,
     priority,
+    propagated_patch,
     ranking,
     read,
     same_but_for_summary,
 )
-from kubewright.clusters.machineset.preflight import failed_checks
-from kubewright.clusters.machineset.propagation import marker, patch
 from kubewright.kube.header import Header
 from kubewright.wire.gvk import Key
 
@@ -212,11 +212,11 @@ def test_what_a_user_has_put_onto_a_machine_stays():
     ))  # fmt: skip
     note = {"kubewright.dev/propagated": marker(labelled)}
     machine = Machine(metadata=ObjectMeta(labels={"own": "1", "a": "1"}, annotations=note))
-    bare = patch(machine_set(), machine)["metadata"]
+    bare = propagated_patch(machine_set(), machine)["metadata"]
     assert bare["labels"] == {
         "a": None, "cluster.x-k8s.io/cluster-name": "demo", "cluster.x-k8s.io/set-name": "pool",
     }  # fmt: skip
-    unmarked = patch(machine_set(), replace(machine, metadata=ObjectMeta(labels={"a": "1"})))
+    unmarked = propagated_patch(machine_set(), replace(machine, metadata=ObjectMeta(labels={"a": "1"})))
     assert "a" not in unmarked["metadata"]["labels"]
 
 

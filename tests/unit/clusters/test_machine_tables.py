@@ -25,8 +25,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.delays import REFUSED
 from kubewright.base.plan import AT_ONCE
 from kubewright.clusters.external.object import External
-from kubewright.clusters.machine import deletion, drainrules, node, wanted
-from kubewright.clusters.machine.conditions import conditions
+from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.seen import (
     Claim,
@@ -42,8 +41,8 @@ from kubewright.clusters.machine.seen import (
     Workload,
     parse_timeout,
 )
-from kubewright.clusters.machine.status import phase_of, status_of
-from kubewright.clusters.sessions.node import ClusterNode, ClusterNodeStatus
+from kubewright.clusters.machine.status import conditions, phase_of, status_of
+from kubewright.clusters.node import ClusterNode, ClusterNodeStatus
 from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.plan import DrainPlan
 
@@ -217,7 +216,7 @@ HEALTH = [
 )
 def test_a_node_is_healthy_by_its_conditions(said, status, severity, message):
     found = tuple(NodeCondition(type=kind, status=value) for kind, value in said.items())
-    health = node.health(replace(NODE, status=ClusterNodeStatus(conditions=found)))
+    health = wanted.health(replace(NODE, status=ClusterNodeStatus(conditions=found)))
     assert (health.status, health.severity, health.message) == (status, severity, message)
 
 
@@ -239,7 +238,7 @@ def test_a_node_is_healthy_by_its_conditions(said, status, severity, message):
     ],
 )
 def test_a_label_belongs_on_nodes_by_its_domain(label, shared):
-    assert node.belongs_on_nodes(label) is shared
+    assert wanted.belongs_on_nodes(label) is shared
 
 
 POINTERS = {
@@ -296,12 +295,12 @@ MARKS = [
 @pytest.mark.parametrize(("meta", "found", "patch"), [r[1:] for r in MARKS], ids=[r[0] for r in MARKS])
 def test_what_is_written_onto_a_node(meta, found, patch):
     labels = {LABEL: "demo", **meta.get("labels", {})}
-    assert node.sync(seen(machine(meta={"labels": labels})), found) == patch
+    assert wanted.sync(seen(machine(meta={"labels": labels})), found) == patch
 
 
 def test_an_outdated_or_interruptible_machine_marks_its_node():
     state = seen(infrastructure=external(status={"interruptible": True}), outdated=True)
-    patch = node.sync(state, marked())
+    patch = wanted.sync(state, marked())
     assert patch["metadata"] == {"labels": {"cluster.x-k8s.io/interruptible": ""}}
     assert [each["key"] for each in patch["spec"]["taints"]] == [OUTDATED.key]
 
@@ -656,7 +655,7 @@ RULED = [
 @pytest.mark.parametrize(("rules", "found"), [r[1:] for r in RULED], ids=[r[0] for r in RULED])
 def test_what_drain_rules_say_of_a_pod(rules, found):
     one = machine(meta={"labels": {"os": "linux"}})
-    read = drainrules.rules_for(
+    read = deletion.rules_for(
         one, replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "x"})), rules
     )
     assert dataclasses.replace(read, namespaces={"ns": {"team": "a"}}).behavior_of(WEB) == found
@@ -678,7 +677,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "drain-rules.yaml"
 def test_the_example_of_drain_rules_does_what_it_says(labels, namespace, found):
     bodies = yaml.safe_load_all(EXAMPLE.read_text())
     production = replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "production"}))
-    read = drainrules.rules_for(machine(), production, map(MACHINE_DRAIN_RULE.from_plain, bodies))
+    read = deletion.rules_for(machine(), production, map(MACHINE_DRAIN_RULE.from_plain, bodies))
     named = {each: {"kubernetes.io/metadata.name": each} for each in ("kube-system", "ns")}
     pod = Pod(metadata=replace(POD, labels=labels, namespace=namespace))
     assert dataclasses.replace(read, namespaces=named).behavior_of(pod) == found
@@ -686,12 +685,12 @@ def test_the_example_of_drain_rules_does_what_it_says(labels, namespace, found):
 
 def test_a_rule_that_cannot_be_read_says_which_it_is():
     odd = rule("odd", pods=[{"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}])
-    with pytest.raises(drainrules.UnreadableRule, match="MachineDrainRule odd cannot be read"):
-        drainrules.rules_for(machine(), None, [odd])
+    with pytest.raises(deletion.UnreadableRule, match="MachineDrainRule odd cannot be read"):
+        deletion.rules_for(machine(), None, [odd])
 
 
 def test_pods_leave_in_the_order_of_rules_and_their_own_labels_go_first():
-    rules = drainrules.rules_for(
+    rules = deletion.rules_for(
         machine(),
         None,
         [rule(order=5, pods=[labelled(app="db")]), rule("s", "Skip", pods=[labelled(app="x")])],

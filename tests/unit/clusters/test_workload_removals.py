@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubewright.api.core import POD
-from kubewright.clusters.machine.removals import WorkloadRemovals
+from kubewright.clusters.machine.act import WorkloadRemovals
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
 from kubewright.kube.transport import InProcess

@@ -18,11 +18,9 @@ from kubewright.api.core import POD
 from kubewright.api.kinds import dynamic
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.clusters.external.object import External, look_up
-from kubewright.clusters.machine.caches import Caches
-from kubewright.clusters.machine.calls import WorkloadCalls
-from kubewright.clusters.machine.look import Looker
+from kubewright.clusters.machine.look import Caches, Looker, WorkloadCalls
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
-from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
+from kubewright.clusters.node import CLUSTER_NODE, INDEXES
 from kubewright.runtime.references.reference import Absent, Answer, Cause, Found, Reference
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
 from kubewright.testing.clocks import BEGIN

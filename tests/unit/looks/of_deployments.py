@@ -1,7 +1,6 @@
 """Scenes of a deployment, of things: its sets and their members in the caches, and what the look must say."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +16,10 @@ from kubewright.rollout.progress import Counts
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
 
-from ..replicas.things import GROUP, POLICY, SETS, THINGS, Thing, ThingSet, deployment, thing_set
+from ..replicas.things import GROUP, POLICY, SETS, THINGS, Thing, ThingSet, but, deployment, thing_set
 from .of_sets import Them
 
-KEEPS = replace(POLICY, keeps_controlled=True, look=lambda _deployment: "around")
+KEEPS = but(POLICY, keeps_controlled=True, look=lambda _deployment: "around")
 COUNTS = Counts(3, 2, 1)
 
 

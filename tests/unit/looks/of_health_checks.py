@@ -10,7 +10,7 @@ from kubewright.api.cluster.validate import default_health_check
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.healthcheck.look import Looker
 from kubewright.clusters.healthcheck.seen import NodeState, Seen
-from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.kube.informer import Informers
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import BEGIN

@@ -1,7 +1,6 @@
 """Scenes of a set, of the simulator's toys: its members in the cache, and what the look must say of them."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -29,8 +28,10 @@ from simulation.toys.kinds import (
 )
 from simulation.toys.policy import DESIRED, NO_CREATION, NUMBER, TOY_SETS, read
 
+from ..replicas.things import but
+
 LABELS = {"app": "a"}
-RANDOM = replace(TOY_SETS, number_annotation="", keeps_controlled=True, look=lambda _set: "around")
+RANDOM = but(TOY_SETS, number_annotation="", keeps_controlled=True, look=lambda _set: "around")
 CONTROLLER = OwnerReference(
     api_version="toys.example.com/v1", kind="ToyDeployment", name="d", uid="d", controller=True
 )

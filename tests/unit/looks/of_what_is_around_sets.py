@@ -7,7 +7,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT, MACHINE_SET, MachineSet
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
-from kubewright.clusters.machineset.look import Looker
+from kubewright.clusters.machineset.policy import Looker
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.wire.gvk import Key
 

@@ -13,7 +13,7 @@ WITHOUT_SCENES = {
     "builtin.budgets": "no scenes yet (tests/api/builtin/test_loops.py)",
     "builtin.garbage.collector": "it asks the server about each owner; only tests on a server see that",
     "controlplanes.etcd": "it asks an etcd (tests/api/controlplanes/test_restoring_member.py)",
-    "processes.worker": "it asks the system about a process; only tests with processes see that",
+    "processes.supervisor": "it asks the system about a process; only tests with processes see that",
     "replicas.deployment.wiring": "it calls replicas.deployment.look",
     "runtime.leader": "its tests compare leases (tests/unit/runtime/test_leader.py)",
     "runtime.webhooks.keeper": "no scenes yet (tests/unit/runtime/test_webhook_certificates.py: its decisions)",

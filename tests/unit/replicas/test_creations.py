@@ -1,7 +1,6 @@
 """Which creations of members are in doubt: from before they are sent until it is known what came of them."""
 
 import asyncio
-from dataclasses import replace
 
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.replicas.set.act import Creation
@@ -11,6 +10,7 @@ from kubewright.testing.looks import Shelf
 from simulation.toys.policy import TOY_SETS
 
 from ..looks.of_sets import toy_set
+from .things import but
 
 
 def test_a_creation_is_in_doubt_until_it_is_settled() -> None:
@@ -53,7 +53,7 @@ async def test_a_creation_that_we_cancel_stays_in_doubt() -> None:
         sent.set()
         await asyncio.Event().wait()
 
-    policy = replace(TOY_SETS, create=create)
+    policy = but(TOY_SETS, create=create)
     creation = Creation(policy, shelf.client, toy_set(), Memory(), Creations())
     attempt = asyncio.create_task(creation.one("a"))
     await sent.wait()

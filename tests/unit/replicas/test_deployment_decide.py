@@ -4,7 +4,7 @@ The policy is the smallest one (``things``). What that of machines adds has tabl
 (``machines_sets``).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -44,6 +44,8 @@ from kubewright.replicas.deployment.seen import (
 )
 from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.rollout.planner import MCM_SCALING
+
+from .things import but
 
 OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)
 SMALLER = thing_set("new", 1, 2)
@@ -98,8 +100,8 @@ def initial_metadata(picture: Seen[Any, Any, Any]) -> ObjectMeta:
     return structs.replace(meta, labels={**meta.labels, "mine": "yes"})
 
 
-TO_ALL = replace(POLICY, propagates_to_all=True)
-INITIALIZING = replace(FINALIZING, initial_metadata=initial_metadata)
+TO_ALL = but(POLICY, propagates_to_all=True)
+INITIALIZING = but(FINALIZING, initial_metadata=initial_metadata)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ CASES = [
          seen(deployment(replicas=4), NEW, members=ALL_NEW, unselected=(OLD,)),
          [Disown((OLD,)), ("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
     Case("what only this policy does comes before sizes, and may end the pass",
-         seen(deployment(replicas=4), NEW, members=ALL_NEW, policy=replace(POLICY, deciders=(marking,))),
+         seen(deployment(replicas=4), NEW, members=ALL_NEW, policy=but(POLICY, deciders=lambda: (marking,))),
          [AnnotateMembers((MemberAnnotations(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
     # rolling
     Case("another template: the set is created in the room that the surge leaves",
@@ -144,7 +146,7 @@ CASES = [
          seen(deployment("newer", replicas=5, paused=True), NEW, members=ALL_NEW),
          [("d-new", sized(5, desired="5", ceiling="6")), scaled("d-new", 3, 5)]),
     Case("paused: a set that gets the rest of its size later is not marked as sized for the new number",
-         seen(deployment(replicas=8, paused=True), OLD, SMALLER, policy=replace(POLICY, scaling=MCM_SCALING),
+         seen(deployment(replicas=8, paused=True), OLD, SMALLER, policy=but(POLICY, scaling=MCM_SCALING),
               members={"old-uid": (*ALL_OLD["old-uid"], *members("x", 2, deleting=True)["x-uid"])} | members("new", 1)),
          [("d-old", {"metadata": {"annotations": {"desired": "8", "ceiling": "9"}}}),
           ("d-new", sized(4)), scaled("d-new", 1, 4)]),
@@ -198,7 +200,7 @@ CASES = [
          [DeleteSets((without("x", 0),))]),
     Case("not while the policy keeps them",
          seen(deployment(revision_history_limit=1), without("x", 0), without("y", 1), NEW, members=ALL_NEW,
-              policy=replace(POLICY, keeps_history=lambda _deployment: True)), []),
+              policy=but(POLICY, keeps_history=lambda _deployment: True)), []),
     Case("nor while sizes change",
          seen(deployment(replicas=4, revision_history_limit=0), without("x", 0), NEW, members=ALL_NEW),
          [("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
@@ -208,11 +210,11 @@ CASES = [
          [DeleteSets((OLD,))]),
     Case("those that are get what needs no rollout, where all sets do",
          seen(deployment(meta=BEING_DELETED | KEEPING, min_ready_seconds=5), OLD,
-              without("new", 2, **BEING_DELETED), policy=replace(TO_ALL, finalizer=FINALIZER)),
+              without("new", 2, **BEING_DELETED), policy=but(TO_ALL, finalizer=FINALIZER)),
          [("d-new", {"spec": {"minReadySeconds": 5}}), DeleteSets((OLD,))]),
     Case("but not from a deployment that is not valid",
          seen(deployment(meta=BEING_DELETED | KEEPING, min_ready_seconds=5, replicas=-1),
-              without("new", 2, **BEING_DELETED), policy=replace(TO_ALL, finalizer=FINALIZER)), []),
+              without("new", 2, **BEING_DELETED), policy=but(TO_ALL, finalizer=FINALIZER)), []),
     Case("it waits for the last of them",
          seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), policy=FINALIZING), []),
     Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), policy=FINALIZING),

@@ -23,12 +23,14 @@ from kubewright.replicas.deployment.status import is_unreported, progress_report
 from kubewright.rollout.model import Group
 from kubewright.wire.gvk import Key
 
+from .things import but
+
 NOW = T0.timestamp()
 ALL = members("new", 3)
 GROUP = Group(
     "d-new", created=NOW + 2, size=3, availability=(True, True, True), desired=3, ceiling=4, revision=2
 )
-PATIENT = replace(POLICY, waits_for_deleting=lambda _deployment: False)
+PATIENT = but(POLICY, waits_for_deleting=lambda _deployment: False)
 
 
 def new(
@@ -93,9 +95,7 @@ def test_a_set_as_the_planner_sees_it(each: ThingSet, more: dict[str, Any], grou
 def test_members_that_are_being_deleted_are_replicas_in_some_worlds_only() -> None:
     assert seen(deployment(), new(), members=LEAVING).counts.replicas == 3
     assert (
-        seen(
-            deployment(), new(), members=LEAVING, policy=replace(POLICY, counts_deleting=False)
-        ).counts.replicas
+        seen(deployment(), new(), members=LEAVING, policy=but(POLICY, counts_deleting=False)).counts.replicas
         == 2
     )
 

@@ -4,6 +4,7 @@ The policy here is the smallest one: things that are ready or not. What that of 
 its own (``machines_sets``).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -16,10 +17,11 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
 from kubewright.base.delays import CREATION
 from kubewright.base.plan import AT_ONCE, Awaited, Plan
+from kubewright.kube.client import Client
 from kubewright.replicas.member import Member, new_names
 from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide
-from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
+from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import (
     Adopt,
     Annotate,
@@ -32,7 +34,10 @@ from kubewright.replicas.set.seen import (
     Step,
     Wait,
 )
+from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key, Resource
+
+from .things import but
 
 
 class Template(Value, frozen=True, kw_only=True):
@@ -60,21 +65,30 @@ THREE, NINE = timedelta(seconds=3), timedelta(seconds=9)
 SETS = Kind(Resource("toys.example.com", "v1", "thingsets", "ThingSet"), ThingSet)
 THINGS = Kind(Resource("toys.example.com", "v1", "things", "Thing"), Thing)
 FINALIZER, NUMBER = "toys.example.com/things", "toys.example.com/last-number"
-POLICY: SetPolicy[ThingSet, Member, Thing] = SetPolicy(
-    name="thingset",
-    component="things",
-    words=Words("thing", "things", created="Created {}", deleted="Deleted {}"),
-    kind=SETS,
-    member_kind=THINGS,
-    validate=lambda _set: "",
-    status=lambda _seen, _failure: {},
-    ranking=lambda _set, _wall, _living: lambda member: (member.name,),
-    create=lambda client, owner, name: client.create(THINGS, Thing(metadata=ObjectMeta(name=name))),
-    finalizer=FINALIZER,
-    number_annotation=NUMBER,
-)
-PLAIN = replace(POLICY, finalizer="", number_annotation="")
-COUNTS_DELETING = replace(POLICY, counts_deleting=True)
+
+
+class ThingSets(SetPolicy[ThingSet, Member, Thing]):
+    name = "thingset"
+    component = "things"
+    words = Words("thing", "things", created="Created {}", deleted="Deleted {}")
+    kind = SETS
+    member_kind = THINGS
+    finalizer = FINALIZER
+    number_annotation = NUMBER
+
+    async def create(self, client: Client, owner: ThingSet, name: str) -> None:
+        await client.create(THINGS, Thing(metadata=ObjectMeta(name=name)))
+
+    def ranking(self, of: ThingSet, wall: float, living: Sequence[Member]) -> Callable[[Member], Rank]:
+        return lambda member: (member.name,)
+
+    def status(self, seen: Seen[ThingSet, Member], failure: Failure | None) -> dict[str, int]:
+        return {}
+
+
+POLICY = ThingSets()
+PLAIN = but(POLICY, finalizer="", number_annotation="")
+COUNTS_DELETING = but(POLICY, counts_deleting=True)
 
 
 def member(name: str, **facts: Any) -> Member:
@@ -105,11 +119,11 @@ def created(*numbers: int) -> Create:
 
 
 def dooming(*members: Member, because: str = "", wake: timedelta | None = None) -> Any:
-    return replace(POLICY, to_delete=lambda _seen: Deletions(members, because, wake))
+    return but(POLICY, to_delete=lambda _seen: Deletions(members, because, wake))
 
 
 def pushing(*stale: Member) -> Any:
-    return replace(POLICY, propagation=Propagation(lambda _seen: stale, lambda _set, _found: {}))
+    return but(POLICY, stale=lambda _seen: stale)
 
 
 ASK = Annotate((A,), "toys.example.com/keep", "true")
@@ -170,7 +184,7 @@ CASES = [
          "1 too many, 1 failed"),
     Case("the policy says when there may be more of them", seen(1, A, policy=dooming(wake=NINE)), (), NINE),
     Case("the policy's own deciders come before members are deleted",
-         seen(1, A, B, policy=replace(POLICY, deciders=(lambda _seen: Plan((ASK,), because="asked"),))),
+         seen(1, A, B, policy=but(POLICY, deciders=lambda: (lambda _seen: Plan((ASK,), because="asked"),))),
          (ASK, Delete((A,))), None, "asked; 1 too many"),
     Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), timedelta(seconds=15),
          "things missing: 1, but the control plane is upgraded"),

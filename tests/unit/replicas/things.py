@@ -1,9 +1,9 @@
 """The smallest policy of deployments: things of an image, kept by sets, rolled out or replaced on deletion."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -13,6 +13,7 @@ from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys
 from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.member import Member
+from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from kubewright.wire.gvk import Key, Resource
@@ -86,18 +87,13 @@ FINALIZER = f"{GROUP}/sets"
 SELECTOR = LabelSelector(match_labels={"app": "a"})
 
 
-def _status(seen: Seen[ThingDeployment, ThingSet, Member], outcome: Outcome) -> Status:
-    told = conditions(seen, outcome, Condition, {})
-    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=told)
-
-
-POLICY: DeploymentPolicy[ThingDeployment, ThingSet, Member] = DeploymentPolicy(
-    name="thingdeployment",
-    component="things",
-    kind=DEPLOYMENTS,
-    set_kind=SETS,
-    member_kind=THINGS,
-    metadata_keys=MetadataKeys(
+class ThingDeployments(DeploymentPolicy[ThingDeployment, ThingSet, Member]):
+    name = "thingdeployment"
+    component = "things"
+    kind = DEPLOYMENTS
+    set_kind = SETS
+    member_kind = THINGS
+    metadata_keys = MetadataKeys(
         template_hash="hash",
         revision="revision",
         history="history",
@@ -105,29 +101,52 @@ POLICY: DeploymentPolicy[ThingDeployment, ThingSet, Member] = DeploymentPolicy(
         ceiling="ceiling",
         no_creation="no-creation",
         own=frozenset(("mine",)),
-    ),
-    reasons=Reasons(**{name: name.title() for name in Reasons.__dataclass_fields__}),
-    words=Words(
+    )
+    reasons = Reasons(**{name: name.title() for name in Reasons.__dataclass_fields__})
+    words = Words(
         deployment="Deployment",
         set="set of things",
         member="thing",
         scaled="Scaled {direction} {name} from {before} to {after}",
-    ),
-    with_defaults=lambda deployment: deployment,
-    validate=lambda deployment: "spec.replicas: negative" if deployment.spec.replicas < 0 else "",
-    strategy=lambda deployment: STRATEGIES[deployment.spec.strategy],
-    scaling=CAPI_SCALING,
-    identity=lambda template: template.image.encode(),
-    name_and_hash=lambda deployment: (
-        f"{deployment.name}-{deployment.spec.template.image}",
-        deployment.spec.template.image,
-    ),
-    choice=largest,
-    ranking=lambda _set, _wall, _living: lambda member: (member.name,),
-    set_conditions=lambda each: each.status.conditions,
-    status=_status,
-)
-FINALIZING = replace(POLICY, finalizer=FINALIZER)
+    )
+    scaling = CAPI_SCALING
+
+    def validate(self, deployment: ThingDeployment) -> str:
+        return "spec.replicas: negative" if deployment.spec.replicas < 0 else ""
+
+    def strategy(self, deployment: ThingDeployment) -> Strategy:
+        return STRATEGIES[deployment.spec.strategy]
+
+    def identity(self, template: Template) -> bytes:
+        return template.image.encode()
+
+    def name_and_hash(self, deployment: ThingDeployment) -> tuple[str, str]:
+        image = deployment.spec.template.image
+        return f"{deployment.name}-{image}", image
+
+    def choice(self, group: Group) -> Rank:
+        return largest(group)
+
+    def ranking(self, of: ThingSet, wall: float, living: Sequence[Member]) -> Callable[[Member], Rank]:
+        return lambda member: (member.name,)
+
+    def status(self, seen: "Seen[ThingDeployment, ThingSet, Member]", outcome: Outcome) -> Status:
+        reported = conditions(seen, outcome, Condition, {})
+        return structs.replace(seen.written.status, **counted(seen, outcome), conditions=reported)
+
+
+P = TypeVar("P")
+
+
+def but(policy: P, **differs: Any) -> P:
+    """The policy of sets or deployments, but for these members: one difference, as a test plants it."""
+    other = copy(policy)
+    vars(other).update(differs)
+    return other
+
+
+POLICY = ThingDeployments()
+FINALIZING = but(POLICY, finalizer=FINALIZER)
 
 
 def deployment(image: str = "new", replicas: int = 3, **spec: Any) -> ThingDeployment:

@@ -4,6 +4,8 @@ Called by    ``builtin``.
 Source       kube-controller-manager's deployment-controller.
 """
 
+from collections.abc import Callable, Sequence
+
 import msgspec
 from msgspec import structs
 
@@ -25,11 +27,12 @@ from kubewright.api.apps import (
 )
 from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
-from kubewright.builtin.apps.replicasets import PodMember, ranking
+from kubewright.builtin.apps.replicasets import PodMember, rank
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.objects import INVALID, with_hash
+from kubewright.rollout.model import Rank
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
 
@@ -66,58 +69,59 @@ WORDS = Words(
 )
 
 
-def strategy(deployment: Deployment) -> Strategy:
-    """How old Pods give way to new ones."""
-    given = deployment.spec.strategy
-    if given.type == "Recreate" or given.rolling_update is None:
-        return Recreate()
-    rolling = given.rolling_update
-    return RollingUpdate(rolling.max_surge, rolling.max_unavailable)
+class Deployments(DeploymentPolicy[Deployment, ReplicaSet, PodMember]):
+    """What Deployments do. Defaults and validation are the server's."""
+
+    name = "deployment"
+    component = "deployment-controller"
+    kind = DEPLOYMENT
+    set_kind = REPLICA_SET
+    member_kind = POD
+    metadata_keys = METADATA_KEYS
+    reasons = REASONS
+    words = WORDS
+    scaling = Scaling(first=True, growth=Growth.SHARED)
+    counts_deleting = False
+
+    def strategy(self, deployment: Deployment) -> Strategy:
+        """How old Pods give way to new ones."""
+        given = deployment.spec.strategy
+        if given.type == "Recreate" or given.rolling_update is None:
+            return Recreate()
+        rolling = given.rolling_update
+        return RollingUpdate(rolling.max_surge, rolling.max_unavailable)
+
+    def waits_for_deleting(self, deployment: Deployment) -> bool:
+        """Only with ``Recreate``."""
+        return isinstance(self.strategy(deployment), Recreate)
+
+    def identity(self, template: PodTemplate) -> bytes:
+        """Equal for templates between which nothing is to be rolled out."""
+        plain = with_hash(template, HASH_LABEL, "")
+        meta = structs.replace(plain.metadata, creation_timestamp=None)
+        return msgspec.json.encode(structs.replace(plain, metadata=meta), order="deterministic")
+
+    def name_and_hash(self, deployment: Deployment) -> tuple[str, str]:
+        """``<deployment>-<hash>``, and the hash, which a collision changes."""
+        collisions = deployment.status.collision_count
+        tail = b"" if collisions is None else collisions.to_bytes(4, "little")
+        hashed = safe_encode(str(fnv32a(self.identity(deployment.spec.template) + tail)))
+        return f"{deployment.name}-{hashed}", hashed
+
+    def ranking(
+        self, of: ReplicaSet, wall: float, living: Sequence[PodMember]
+    ) -> Callable[[PodMember], Rank]:
+        """As ``rank``: the same at all times."""
+        return rank
+
+    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
+        """The status to write, from what was seen after a pass and what happened in it."""
+        return structs.replace(
+            seen.written.status,
+            **counted(seen, outcome),
+            terminating_replicas=sum(not pod.alive for pod in seen.all_members),
+            conditions=conditions(seen, outcome, DeploymentCondition, {}),
+        )
 
 
-def identity(template: PodTemplate) -> bytes:
-    """Equal for templates between which nothing is to be rolled out."""
-    plain = with_hash(template, HASH_LABEL, "")
-    meta = structs.replace(plain.metadata, creation_timestamp=None)
-    return msgspec.json.encode(structs.replace(plain, metadata=meta), order="deterministic")
-
-
-def name_and_hash(deployment: Deployment) -> tuple[str, str]:
-    """``<deployment>-<hash>``, and the hash, which a collision changes."""
-    collisions = deployment.status.collision_count
-    tail = b"" if collisions is None else collisions.to_bytes(4, "little")
-    hashed = safe_encode(str(fnv32a(identity(deployment.spec.template) + tail)))
-    return f"{deployment.name}-{hashed}", hashed
-
-
-def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
-    """The status to write, from what was seen after a pass and what happened in it."""
-    return structs.replace(
-        seen.written.status,
-        **counted(seen, outcome),
-        terminating_replicas=sum(not pod.alive for pod in seen.all_members),
-        conditions=conditions(seen, outcome, DeploymentCondition, {}),
-    )
-
-
-DEPLOYMENTS: DeploymentPolicy[Deployment, ReplicaSet, PodMember] = DeploymentPolicy(
-    name="deployment",
-    component="deployment-controller",
-    kind=DEPLOYMENT,
-    set_kind=REPLICA_SET,
-    member_kind=POD,
-    metadata_keys=METADATA_KEYS,
-    reasons=REASONS,
-    words=WORDS,
-    with_defaults=lambda deployment: deployment,  # the server has filled them in
-    validate=lambda _deployment: "",  # the server has done it
-    strategy=strategy,
-    scaling=Scaling(first=True, growth=Growth.SHARED),
-    counts_deleting=False,
-    waits_for_deleting=lambda deployment: isinstance(strategy(deployment), Recreate),
-    identity=identity,
-    name_and_hash=name_and_hash,
-    ranking=lambda _replica_set, _wall, _living: ranking,
-    set_conditions=lambda replica_set: replica_set.status.conditions,
-    status=deployment_status,
-)
+DEPLOYMENTS = Deployments()

@@ -1,16 +1,12 @@
 """The policy of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
 
-Called by    ``builtin``.
-Source       kube-controller-manager's replicaset-controller.
-
-A Pod as ReplicaSets and Deployments see it, and which of several is deleted first.
-
-Theory.      A Pod that has Succeeded or Failed stays as it is and is no replica: it is read as one
-             without an owner. One that is being deleted is no replica either, and is still known: with
-             ``Recreate`` the next ones wait for it.
+Theory.      What is particular is a Pod, and which of several is deleted first. A Pod that has Succeeded or
+             Failed stays as it is and is no replica: it is read as one without an owner. One that is being
+             deleted is no replica either, and is still known: with ``Recreate`` the next ones wait for it.
+Called by    ``builtin``. The original: kube-controller-manager's replicaset-controller.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs, to_builtins
@@ -75,7 +71,7 @@ def _ready_since(pod: Pod) -> float | None:
     return stamp(found.last_transition_time or pod.metadata.creation_timestamp) or 0.0
 
 
-def ranking(pod: PodMember) -> Rank:
+def rank(pod: PodMember) -> Rank:
     """The smallest is deleted first: no node, not running, not ready, cheaper, ready for less time, newer."""
     ready = (0, 0.0) if pod.ready_since is None else (1, -pod.ready_since)
     return (1 if pod.node else 0, pod.stage, ready[0], pod.cost, ready[1], -pod.created, pod.name)
@@ -87,58 +83,62 @@ ONE_BY_ONE = 1_000
 SetSeen = Seen[ReplicaSet, PodMember]
 
 
-async def create(client: Client, replica_set: ReplicaSet, name: str) -> None:
-    """Create the Pod of this name.
+class ReplicaSets(SetPolicy[ReplicaSet, PodMember, Pod]):
+    """What ReplicaSets do. Defaults and validation are the server's."""
 
-    Raises:
-        ApiError: the server refuses it. In its message the Pod's name is replaced by the prefix that all
-            Pods of the set share (``generateName``): each attempt has another name, and a message that
-            differs each time would be an event each time.
-    """
-    template, prefix = replica_set.spec.template, f"{replica_set.name}-"
-    meta = template.metadata
-    metadata = {
-        "name": name,
-        "generateName": prefix,
-        "namespace": replica_set.namespace,
-        "labels": dict(meta.labels),
-        "annotations": dict(meta.annotations),
-        "finalizers": list(meta.finalizers),
-        "ownerReferences": [to_builtins(reference(replica_set, REPLICA_SET))],
-    }
-    body = {"metadata": {key: value for key, value in metadata.items() if value}, "spec": template.spec}
-    try:
-        await client.create(POD, body)
-    except AlreadyExists:
-        raise
-    except ApiError as error:
-        error.message = error.message.replace(f'"{name}"', f'"{prefix}"')
-        error.args = (error.message,)
-        raise
+    name = "replicaset"
+    component = "replicaset-controller"
+    words = Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE)
+    kind = REPLICA_SET
+    member_kind = POD
+    owner = DEPLOYMENT
+    desired_annotation = DESIRED_REPLICAS
+
+    async def create(self, client: Client, owner: ReplicaSet, name: str) -> None:
+        """Create the Pod of this name.
+
+        Raises:
+            ApiError: the server refuses it. In its message the Pod's name is replaced by the prefix that all
+                Pods of the set share (``generateName``): each attempt has another name, and a message that
+                differs each time would be an event each time.
+        """
+        template, prefix = owner.spec.template, f"{owner.name}-"
+        meta = template.metadata
+        metadata = {
+            "name": name,
+            "generateName": prefix,
+            "namespace": owner.namespace,
+            "labels": dict(meta.labels),
+            "annotations": dict(meta.annotations),
+            "finalizers": list(meta.finalizers),
+            "ownerReferences": [to_builtins(reference(owner, REPLICA_SET))],
+        }
+        body = {"metadata": {key: value for key, value in metadata.items() if value}, "spec": template.spec}
+        try:
+            await client.create(POD, body)
+        except AlreadyExists:
+            raise
+        except ApiError as error:
+            error.message = error.message.replace(f'"{name}"', f'"{prefix}"')
+            error.args = (error.message,)
+            raise
+
+    def ranking(
+        self, of: ReplicaSet, wall: float, living: Sequence[PodMember]
+    ) -> Callable[[PodMember], Rank]:
+        """As ``rank``: the same at all times."""
+        return rank
+
+    def status(self, seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
+        """The status to write; ``failure``: what kept this pass from creating or deleting Pods."""
+        found, pods = seen.set, seen.alive
+        return structs.replace(
+            found.status,
+            **counted(seen, pods),
+            terminating_replicas=len(seen.members) - len(pods),
+            observed_generation=found.metadata.generation,
+            conditions=with_failure(found.status.conditions, failure, Condition, seen.wall),
+        )
 
 
-def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
-    """The status to write; ``failure``: what kept this pass from creating or deleting Pods."""
-    found, pods = seen.set, seen.alive
-    return structs.replace(
-        found.status,
-        **counted(seen, pods),
-        terminating_replicas=len(seen.members) - len(pods),
-        observed_generation=found.metadata.generation,
-        conditions=with_failure(found.status.conditions, failure, Condition, seen.wall),
-    )
-
-
-REPLICA_SETS: SetPolicy[ReplicaSet, PodMember, Pod] = SetPolicy(
-    name="replicaset",
-    component="replicaset-controller",
-    words=Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE),
-    kind=REPLICA_SET,
-    member_kind=POD,
-    validate=lambda _replica_set: "",  # the server has done it
-    status=set_status,
-    ranking=lambda _replica_set, _wall, _living: ranking,
-    create=create,
-    owner=DEPLOYMENT,
-    desired_annotation=DESIRED_REPLICAS,
-)
+REPLICA_SETS = ReplicaSets()

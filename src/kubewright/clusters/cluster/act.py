@@ -4,7 +4,7 @@ Theory.      All steps are tried; what one of them could not do is kept, shown b
              the end of the pass, so that the runtime retries it. That an object changed or went meanwhile is
              not shown: the cache will bring it.
 Invariants.  A write onto what was read names its version, a deletion its uid.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass, field

@@ -4,35 +4,48 @@ Theory.      Its providers do the work: the Cluster becomes the controller of th
              and what the objects say is copied. Where no control plane provider keeps the kubeconfig, it is
              made here from the cluster's certificate authority, and again when half of its life is over.
              When the authority changes, the kubeconfig does once the API server verifies by the new one.
+Deletion.    Its machines, and what makes machines, are deleted first, then its control plane, then its
+             infrastructure: each of them needs what comes after it. A stage begins when nothing of the one
+             before is left; the watches of what is waited for enqueue the Cluster. A timer does only where
+             none shows whether there is an object of a provider. Whatever of its machines and of what makes
+             them is waited for is deleted from here, unless something else of the Cluster controls it and
+             will: so it does not matter who owns it, or owned it once. A Machine is deleted once its
+             controller has begun with it, which finds the objects of its providers.
 Invariants.  A paused Cluster is never written, and not deleted either. It gets our finalizer before anything
-             is claimed. An endpoint that is known is never changed: a user or a provider set it.
-Source       capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
-Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it went.
+             is claimed. An endpoint that is known is never changed: a user or a provider set it. An object
+             of a provider that another owner controls is not deleted. What could not be looked at counts as
+             there. Machines of the control plane are its provider's while that is there.
+Called by    ``wiring``. ``status`` says how it went.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import ConditionType
+from kubewright.api.cluster.conditions import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
-from kubewright.clusters.cluster import deletion
-from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,
     INFRASTRUCTURE,
     AddFinalizer,
+    Child,
     Claim,
+    DeleteChild,
+    DeleteExternal,
+    RemoveFinalizer,
     Seen,
     SetEndpoint,
     Step,
     WriteKubeconfig,
+    endpoint_of,
 )
-from kubewright.clusters.external.mirroring import awaited
-from kubewright.clusters.external.object import claim
+from kubewright.clusters.external.mirroring import awaited, awaited_in_deletion
+from kubewright.clusters.external.object import External, claim
 from kubewright.pki.credentials import (
     ADMIN,
     NO_KEY,
@@ -51,7 +64,7 @@ def decide(seen: Seen) -> Plan[Step]:
     if seen.paused:
         return Plan(because="the cluster is paused")
     if seen.cluster.metadata.deleting:
-        return deletion.decide(seen)
+        return decide_deletion(seen)
     if names.CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
         return Plan((AddFinalizer(),), AT_ONCE, "the cluster is new")
     deciders = (_claim_objects, _copy_endpoint, _keep_kubeconfig, _await_others)
@@ -191,3 +204,92 @@ def kubeconfig_differs(seen: Seen) -> str:
 def authority_name(seen: Seen) -> str:
     """The Secret of the cluster's certificate authority, for messages."""
     return f"Secret {seen.cluster.name}{names.CA_SUFFIX}"
+
+
+NAMES_SHOWN = 5
+"""Names of one kind in a message; of the rest only the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a deletion is: a reason for programs, what is waited for, and what to do about it.
+
+    ``awaits``: the first of that, each with what a user can do. ``wake``: in how long to look again; None:
+    a watch tells.
+    """
+
+    reason: str
+    waits_for: str
+    steps: tuple[Step, ...] = ()
+    awaits: tuple[Awaited, ...] = ()
+    wake: timedelta | None = None
+
+
+def decide_deletion(seen: Seen) -> Plan[Step]:
+    """Delete what is to be deleted in this stage; the Cluster itself after the last."""
+    now = stage(seen)
+    because = now.waits_for or "nothing of the cluster is left"
+    return Plan(now.steps, now.wake, because, awaits=now.awaits)
+
+
+def stage(seen: Seen) -> Stage:
+    """The first stage that is not over."""
+    if found := _children(seen):
+        return found
+    for about, external, reason in (
+        (CONTROL_PLANE, seen.control_plane, Reason.WAITING_FOR_CONTROL_PLANE_DELETION),
+        (INFRASTRUCTURE, seen.infrastructure, Reason.WAITING_FOR_INFRASTRUCTURE_DELETION),
+    ):
+        if external is not None and not is_over(external, seen):
+            return _external(about, external, reason)
+    return Stage(Reason.DELETION_COMPLETED, "", (RemoveFinalizer(),))
+
+
+def is_over(external: External, seen: Seen) -> bool:
+    """The object of a reference is gone, or another owner controls it."""
+    return external.gone or bool(external.other_controller(seen.owner))
+
+
+def _children(seen: Seen) -> Stage | None:
+    """Everything that makes machines, and machines; None once there are none left."""
+    provider = seen.control_plane
+    provided = provider is not None and not is_over(provider, seen)
+    counted = [each for each in seen.children if not (provided and each.control_plane)]
+    if not counted:
+        return None
+    controllers = {each.uid for each in counted}
+    ours = (each for each in counted if each.controller not in controllers)
+    steps = tuple(DeleteChild(each) for each in ours if each.begun and not each.deleting)
+    workers = any(not each.control_plane for each in counted)
+    reason = Reason.WAITING_FOR_WORKERS_DELETION if workers else Reason.WAITING_FOR_CONTROL_PLANE_DELETION
+    awaits = tuple(map(_awaited_child, counted[:NAMES_SHOWN]))
+    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps, awaits)
+
+
+def _awaited_child(child: Child) -> Awaited:
+    remedy = "see its condition Deleting, and its finalizers"
+    if child.paused:
+        remedy = f"remove its annotation {names.PAUSED_ANNOTATION}"
+    return Awaited(f"{child.kind_name} {child.name} to be deleted", remedy, child.deleted_at)
+
+
+def _external(about: str, external: External, reason: str) -> Stage:
+    awaits = (awaited_in_deletion(external),)
+    if external.found is None:
+        told = f"waiting to see whether {external} is deleted: {external.absence}"
+        return Stage(reason, told, awaits=awaits, wake=external.unheard)
+    steps = () if external.deleting else (DeleteExternal(about, external),)
+    return Stage(reason, f"waiting for {external} to be deleted", steps, awaits)
+
+
+def _listed(children: list[Child]) -> str:
+    """``MachineDeployment a; Machine b, c and 3 more``."""
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for each in children:
+        by_kind[each.kind_name].append(f"{each.name} (paused)" if each.paused else each.name)
+    return "; ".join(f"{kind} {_some(found)}" for kind, found in by_kind.items())
+
+
+def _some(found: list[str]) -> str:
+    shown, more = ", ".join(found[:NAMES_SHOWN]), len(found) - NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -3,16 +3,22 @@
 Theory.      Core and providers agree on paths and types, not on code. The path of a field depends on the
              contract that the object's version follows. Providers are other people's programs, so a field of
              another type counts as absent.
+Contracts.   A provider labels its CRDs with the versions that follow a contract: ``cluster.x-k8s.io/v1beta1:
+             v1alpha4_v1beta1``. Of those the preferred one is used, whatever version the reference names,
+             and the reference is not rewritten: users keep it under version control. The core's own contract
+             goes first. A provider that follows only the next one is read by that one's fields.
 Invariants.  Pure; nothing here raises. Objects are decoded JSON: dicts and lists.
-Source       capi.md §3.2, in whole, for clusters, machines, bootstrap configurations and control planes.
 Called by    ``object``, and the decisions of ``cluster`` and ``machine``.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kubewright.api.cluster.names import CONTRACT
+from kubewright.api.cluster.names import CONTRACT, CONTRACT_LABEL_PREFIX
 from kubewright.api.meta import Json
+from kubewright.runtime.references.reference import Version
+from kubewright.wire import plurals
+from kubewright.wire.versions import preferred
 
 
 class Field(NamedTuple):
@@ -35,7 +41,7 @@ FAILURE_REASON = Field("status.failureReason", "")
 FAILURE_MESSAGE = Field("status.failureMessage", "")
 ERROR_REASON = Field("status.errorReason", "")
 ERROR_MESSAGE = Field("status.errorMessage", "")
-"""What v1alpha2 called the failure (S0-29)."""
+"""What v1alpha2 called the failure."""
 
 # Infrastructure of a cluster
 CLUSTER_READY = Field("status.ready", "status.initialization.provisioned")
@@ -56,7 +62,7 @@ INTERRUPTIBLE = same("status.interruptible")
 BOOTSTRAP_READY = Field("status.ready", "status.initialization.dataSecretCreated")
 DATA_SECRET_NAME = same("status.dataSecretName")
 BOOTSTRAP_DATA = Field("status.bootstrapData", "")
-"""The data itself, as providers of v1alpha2 wrote it (S0-34)."""
+"""The data itself, as providers of v1alpha2 wrote it."""
 
 # Control plane
 CONTROL_PLANE_READY = Field("status.ready", "status.initialization.controlPlaneInitialized")
@@ -98,3 +104,29 @@ def structs(obj: Mapping[str, Json] | None, field: Field, contract: str) -> tupl
     """The structs of a list; what is none is left out."""
     found = value(obj, field, contract)
     return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+NEXT_CONTRACT = "v1beta2"
+CONTRACTS = (CONTRACT, NEXT_CONTRACT)
+"""The contracts that the core can read, its own first."""
+
+SEPARATOR = "_"
+
+
+class Contracts:
+    """The ``runtime.references.reference.VersionPolicy`` of Cluster API."""
+
+    def crd_name(self, group: str, kind: str) -> str:
+        """The name that Cluster API gives the CRD of a kind."""
+        return plurals.crd_name(group, kind)
+
+    def choose(self, labels: Mapping[str, str]) -> Version | str:
+        """The version to use of a CRD with these labels, or why there is none, as a clause."""
+        for contract in CONTRACTS:
+            named = labels.get(f"{CONTRACT_LABEL_PREFIX}{contract}", "")
+            if (version := preferred(named.split(SEPARATOR))) is not None:
+                return Version(version, contract)
+        label = f"{CONTRACT_LABEL_PREFIX}{CONTRACT}"
+        if label in labels:
+            return f"names no version in its label {label}: {labels[label]!r}"
+        return f"has no versions matching contract {CONTRACT}: it lacks the label {label}"

@@ -4,7 +4,6 @@ Theory.      A condition of the owner (``InfrastructureReady``) mirrors the cond
              Where that cannot be read, the message says why and names the object; so a user who looks at the
              owner knows where to look next.
 Invariants.  While an object is paused, or our caches are not synced, its condition stays as it is.
-Source       capi.md §4.5 (mirror), §5.3, §5.4; S0-48.
 Called by    the conditions of ``machine`` and ``cluster``.
 """
 

@@ -7,10 +7,16 @@ Theory.      A Cluster or a Machine refers to objects of kinds that this program
              A failure that the provider reports is read anew each time, so it ends when the provider ends it.
              Nothing that is being deleted waits for an object that cannot be: one under a reference that is
              no reference, or of a kind that the server does not serve (``uncertain``, ``if_served``).
+Cloning.     A template has the whole object under ``spec.template``; the clone gets a name, an owner, and
+             labels and annotations besides the template's own. An annotation says which template it was.
+Changes.     A provider writes its object several times before it is done: finalizers and annotations of its
+             own, a spec that it completes, a providerID that counts only once the object is ready. The core
+             reads none of these, so a Machine or a Cluster is not reconciled for them.
 Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
              group, kind and name: after a move to another server they have other uids. What is paused is not
-             written. References never leave the namespace of their owner.
-Source       capi.md §3.2, §3.3, §5.3, appendix F (failures are recoverable); S0-33, S0-45, S2-08, S2-10.
+             written. References never leave the namespace of their owner. What ``object`` and ``provided``
+             read is compared, and the whole status. An object that is claimed, labelled, paused or deleted
+             is another one.
 Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what reads for them.
 """
 
@@ -24,13 +30,15 @@ from msgspec import to_builtins
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import ready_of
 from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
-from kubewright.api.kinds import Kind
-from kubewright.api.meta import Json, OwnerReference
+from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.meta import Json, ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
-from kubewright.wire.gvk import Key, split_api_version
+from kubewright.wire import plurals
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key, Resource, split_api_version
 
 JsonObject = Mapping[str, Json]
 
@@ -295,3 +303,88 @@ def text(struct: JsonObject, key: str) -> str:
 
 def _named(owner: JsonObject) -> str:
     return f"{text(owner, 'kind')} {text(owner, 'name')}"
+
+
+TEMPLATE = "Template"
+
+
+def clone_kind(template: External) -> Kind[dict[str, Any]]:
+    """The kind of what is made from a template.
+
+    Raises:
+        NotFound: there is no template.
+    """
+    if template.kind is None:
+        raise NotFound(f"{template} is not there: {template.problem}")
+    found = template.kind.resource
+    kind = found.kind.removesuffix(TEMPLATE)
+    return dynamic(Resource(found.group, found.version, plural_of(found.group, kind), kind))
+
+
+def cloned(template: External, meta: ObjectMeta) -> tuple[Kind[dict[str, Any]], dict[str, Any]]:
+    """A clone and its kind. ``meta``: its name, namespace, owners, and further labels and annotations.
+
+    Raises:
+        NotFound: there is no template.
+    """
+    kind = clone_kind(template)
+    inner = mapping(mapping(template.found, "spec"), "template")
+    own = mapping(inner, "metadata")
+    annotations = {
+        **mapping(own, "annotations"),
+        **meta.annotations,
+        names.CLONED_FROM_NAME_ANNOTATION: template.ref.name,
+        names.CLONED_FROM_GROUP_KIND_ANNOTATION: template.ref.group_kind,
+    }
+    metadata: Mapping[str, Any] = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": {**mapping(own, "labels"), **meta.labels},
+        "annotations": annotations,
+        "ownerReferences": to_builtins(meta.owner_references),
+    }
+    resource = kind.resource
+    return kind, {**inner, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def plural_of(group: str, kind: str) -> str:
+    """The plural of a kind, as the name of its CRD has it."""
+    return plurals.crd_name(group, kind).partition(".")[0]
+
+
+NAMELESS = ObjectReference()
+
+
+def same_for_machine(before: JsonObject, after: JsonObject, contract: str) -> bool:
+    """Whether a Machine cannot tell the two states of its bootstrap or infrastructure object apart."""
+    return _of_machine(before, contract) == _of_machine(after, contract)
+
+
+def same_for_cluster(before: JsonObject, after: JsonObject, contract: str) -> bool:
+    """Whether a Cluster cannot tell the two states of its infrastructure or control plane apart."""
+    return _of_cluster(before, contract) == _of_cluster(after, contract)
+
+
+def _of_machine(found: JsonObject, contract: str) -> tuple[Any, ...]:
+    external = External(NAMELESS, found, contract=contract)
+    told = (external.text(fields.PROVIDER_ID), external.text(fields.FAILURE_DOMAIN)) if external.ready else ()
+    expiry = text(mapping(external.metadata, "annotations"), names.CERTIFICATES_EXPIRY_ANNOTATION)
+    return *_of_any(external), told, expiry
+
+
+def _of_cluster(found: JsonObject, contract: str) -> tuple[Any, ...]:
+    external = External(NAMELESS, found, contract=contract)
+    return *_of_any(external), external.struct(fields.CONTROL_PLANE_ENDPOINT)
+
+
+def _of_any(external: External) -> tuple[Any, ...]:
+    labels = mapping(external.metadata, "labels")
+    status: Mapping[str, Any] = mapping(external.found, "status")
+    return (
+        external.uid,
+        external.deleting,
+        external.paused,
+        external.owners,
+        labels.get(names.CLUSTER_NAME_LABEL),
+        status,
+    )

@@ -1,7 +1,6 @@
 """MachineHealthChecks: which machines of a cluster are unhealthy, and whether their owners may replace them.
 
 ``seen``       what a pass sees, and the steps that it may take
-``verdict``    the health of one machine
-``decide``     how many may be replaced, and what is written; ``status`` says so
-``look``, ``act``, ``reconciler``   reading, writing, and what wakes a check
+``decide``     the health of each machine, how many may be replaced, what is written, and what the status says
+``look``, ``act``, ``wiring``   reading, writing, and what wakes a check
 """

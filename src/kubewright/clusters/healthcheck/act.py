@@ -3,7 +3,7 @@
 Invariants.  Conditions of a machine are written onto the version that was read: its own controller writes
              others. What went wrong with one machine does not stop what is done about the others. That a
              request cannot be made is shown by the status, any other write that is refused is an event.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters import owned
-from kubewright.clusters.external.cloning import cloned
+from kubewright.clusters.external.object import cloned
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,

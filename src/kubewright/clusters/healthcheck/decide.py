@@ -4,16 +4,25 @@ Theory.      A health check replaces nothing itself. It tells the owner of an un
              condition of the machine; or it creates an external remediation request from a template, for
              another controller. It does neither while too many machines are unhealthy: then the fault is
              more likely elsewhere. Nor while too few are, where a range says how many it takes.
-Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that
-             has begun is its owner's business. What is paused is not written. A machine that is healthy
-             again before its owner has begun is left alone.
-Source       capi.md §8, steps 4 and 5, with both loops mended.
-Called by    ``reconciler``; ``status`` uses ``allowance``.
+Verdicts.    The tests are asked in order, and the first that gives a verdict decides. A user's annotation
+             and a failure that a provider reports make a machine unhealthy at once; a Node that does not
+             appear, or has an unhealthy condition, when its time-out is over. While no machine can join the
+             cluster, none is unhealthy because of that.
+Status.      The status of a MachineHealthCheck, from what was seen and how the pass went.
+Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that has
+             begun is its owner's business. What is paused is not written. A machine that is healthy again
+             before its owner has begun is left alone. Without a session with its cluster no machine becomes
+             unhealthy because of its Node. An unchanged world gives an equal status, so nothing is written.
+             A failure is in a condition while it lasts.
+Called by    ``wiring``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
+
+from msgspec import structs
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import (
@@ -27,9 +36,15 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
-from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthCheckSpec
+from kubewright.api.cluster.v1beta1 import (
+    Condition,
+    Machine,
+    MachineHealthCheckSpec,
+    MachineHealthCheckStatus,
+)
 from kubewright.api.cluster.validate import MAX_UNHEALTHY, read_unhealthy_range
-from kubewright.api.conditions import condition_of, without_condition
+from kubewright.api.conditions import condition_of, is_condition_true, without_condition
+from kubewright.base.durations import format_duration, parse_duration
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, Plan, in_seconds, soonest
 from kubewright.clusters import owned
@@ -43,8 +58,124 @@ from kubewright.clusters.healthcheck.seen import (
     UpdateHealthCheck,
     WriteConditions,
 )
-from kubewright.clusters.healthcheck.verdict import Health, Verdict, verdict
 from kubewright.rollout.model import INT32_MAX, resolve
+
+
+class Health(Enum):
+    """What is known of a machine's health."""
+
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    WAITING = "waiting"
+    """It will be unhealthy if it stays as it is."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A health, why it is so, and in how many seconds it may change by time alone."""
+
+    health: Health
+    reason: str = ""
+    message: str = ""
+    seconds: float | None = None
+
+
+UNKNOWN = Verdict(Health.UNKNOWN)
+Test = Callable[[Seen, Target], Verdict | None]
+
+
+def verdict(seen: Seen, target: Target) -> Verdict:
+    """The verdict of the first test that gives one; healthy, if none does."""
+    for test in TESTS:
+        if (found := test(seen, target)) is not None:
+            return found
+    return Verdict(Health.HEALTHY)
+
+
+def _marked_by_user(_seen: Seen, target: Target) -> Verdict | None:
+    if names.REMEDIATE_MACHINE_ANNOTATION not in target.machine.metadata.annotations:
+        return None
+    message = "Marked for remediation via remediate-machine annotation"
+    return Verdict(Health.UNHEALTHY, Reason.HAS_REMEDIATE_MACHINE_ANNOTATION, message)
+
+
+def _failed(_seen: Seen, target: Target) -> Verdict | None:
+    status = target.machine.status
+    for name, text in (("FailureReason", status.failure_reason), ("FailureMessage", status.failure_message)):
+        if text:
+            return Verdict(Health.UNHEALTHY, Reason.MACHINE_HAS_FAILURE, f"{name}: {text}")
+    return None
+
+
+def _node_missing(_seen: Seen, target: Target) -> Verdict | None:
+    if target.machine.status.node_ref is None or target.node is not None:
+        return None
+    return Verdict(Health.UNHEALTHY, Reason.NODE_NOT_FOUND) if target.reachable else UNKNOWN
+
+
+def _cluster_not_ready(seen: Seen, target: Target) -> Verdict | None:
+    """Machines of a control plane are judged before it is initialized, so the first can be replaced."""
+    first = names.CONTROL_PLANE_LABEL in target.machine.metadata.labels
+    initialized = _has(seen, ConditionType.CONTROL_PLANE_INITIALIZED)
+    return None if (initialized or first) and _has(seen, ConditionType.INFRASTRUCTURE_READY) else UNKNOWN
+
+
+def _has(seen: Seen, condition: ConditionType) -> bool:
+    """Whether the Cluster has this condition with status True."""
+    return seen.cluster is not None and is_condition_true(seen.cluster.status.conditions, condition)
+
+
+def _without_node(seen: Seen, target: Target) -> Verdict | None:
+    """A machine without a Node; one whose cluster is out of reach cannot join it, nor be seen there."""
+    if target.node is not None:
+        return None
+    if not target.reachable and _has(seen, ConditionType.CONTROL_PLANE_INITIALIZED):
+        return UNKNOWN
+    limit = parse_duration(seen.check.spec.node_startup_timeout or "0").total_seconds()
+    if not limit:
+        return UNKNOWN
+    left = target.since + limit - seen.now
+    if left >= 0:
+        return Verdict(Health.WAITING, seconds=left + 1)
+    message = f"Node failed to report startup in {_shown(seen.check.spec.node_startup_timeout)}"
+    return Verdict(Health.UNHEALTHY, Reason.NODE_STARTUP_TIMEOUT, message)
+
+
+def _unhealthy_condition(seen: Seen, target: Target) -> Verdict | None:
+    waits: list[float] = []
+    conditions = target.node.conditions if target.node is not None else {}
+    for each in seen.check.spec.unhealthy_conditions:
+        status, since = conditions.get(each.type, ("", 0.0))
+        if status != each.status:
+            continue
+        left = since + parse_duration(each.timeout).total_seconds() - seen.now
+        if left < 0:
+            limit = _shown(each.timeout)
+            message = f"Condition {each.type} on node is reporting status {each.status} for more than {limit}"
+            return Verdict(Health.UNHEALTHY, Reason.UNHEALTHY_NODE, message)
+        waits.append(left + 1)
+    return Verdict(Health.WAITING, seconds=min(waits)) if waits else None
+
+
+def _being_deleted(_seen: Seen, target: Target) -> Verdict | None:
+    return UNKNOWN if target.machine.metadata.deleting else None
+
+
+def _shown(duration: str | None) -> str:
+    return format_duration(parse_duration(duration or "0"))
+
+
+TESTS: tuple[Test, ...] = (
+    _marked_by_user,
+    _failed,
+    _node_missing,
+    _cluster_not_ready,
+    _without_node,
+    _unhealthy_condition,
+    _being_deleted,
+)
+"""In the order in which they are asked."""
 
 
 @dataclass(frozen=True)
@@ -216,3 +347,61 @@ def _without_unbegun_remediation(before: Iterable[Condition]) -> tuple[Condition
     if owner is None or (owner.status, owner.reason) != ("False", Reason.WAITING_FOR_REMEDIATION):
         return found
     return without_condition(found, ConditionType.OWNER_REMEDIATED)
+
+
+TEMPLATE = ConditionType.EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE
+REQUEST = ConditionType.EXTERNAL_REMEDIATION_REQUEST_AVAILABLE
+
+
+def status_of(seen: Seen, failed: Mapping[str, str]) -> MachineHealthCheckStatus:
+    """The status to write; ``failed``: what went wrong with requests, by machine."""
+    judged, before = Judged(seen), seen.check.status
+    conditions = before.conditions
+    if seen.template is None or seen.template.found is not None:
+        conditions = without_condition(conditions, TEMPLATE)
+    if not failed:
+        conditions = without_condition(conditions, REQUEST)
+    return structs.replace(
+        before,
+        expected_machines=len(seen.targets),
+        current_healthy=judged.healthy,
+        remediations_allowed=judged.allowance.remediations,
+        targets=tuple(sorted(target.name for target in seen.targets)),
+        observed_generation=seen.check.metadata.generation,
+        conditions=with_conditions(conditions, _own_conditions(judged, failed), seen.wall),
+    )
+
+
+def status_of_invalid(seen: Seen, problem: str) -> MachineHealthCheckStatus:
+    """The status of a check that breaks a rule: it lets no machine be replaced, and says which rule it is."""
+    before = seen.check.status
+    told = false_condition(
+        ConditionType.REMEDIATION_ALLOWED, FailureReason.INVALID_CONFIGURATION, ERROR, problem[:MESSAGE_CHARS]
+    )
+    return structs.replace(
+        before,
+        remediations_allowed=0,
+        observed_generation=seen.check.metadata.generation,
+        conditions=with_conditions(before.conditions, (told,), seen.wall),
+    )
+
+
+def _own_conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition]:
+    condition_type, allowed = ConditionType.REMEDIATION_ALLOWED, judged.allowance
+    if judged.seen.cluster is None:
+        message = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
+        yield false_condition(condition_type, Reason.CLUSTER_NOT_FOUND, ERROR, message)
+    else:
+        yield (
+            false_condition(condition_type, allowed.reason, allowed.severity, allowed.refusal)
+            if allowed.refusal
+            else true_condition(condition_type)
+        )
+    template = judged.seen.template
+    if template is not None and template.found is None and not template.transient:
+        reason = Reason.EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND
+        yield false_condition(TEMPLATE, reason, ERROR, f"{template}: {template.problem}"[:MESSAGE_CHARS])
+    if failed:
+        message = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
+        reason = Reason.EXTERNAL_REMEDIATION_REQUEST_CREATION_FAILED
+        yield false_condition(REQUEST, reason, ERROR, message[:MESSAGE_CHARS])

@@ -4,8 +4,7 @@ Theory.      A Node is read through the session with its cluster. How long it ha
              from when this process saw it change (``base.witness``), so no step of a clock makes a
              machine unhealthy.
 Invariants.  Nothing waits. Without a session the Nodes count as out of sight, never as missing.
-Source       capi.md §8, steps 1 and 2.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Iterator
@@ -27,12 +26,11 @@ from kubewright.api.cluster.validate import default_health_check
 from kubewright.api.conditions import find_true_condition
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
-from kubewright.clusters.external.cloning import TEMPLATE
-from kubewright.clusters.external.object import External, look_up
+from kubewright.clusters.external.object import TEMPLATE, External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
 from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
-from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.objects import key_of
 from kubewright.runtime.references.registry import ControllerLookup

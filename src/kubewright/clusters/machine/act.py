@@ -3,12 +3,17 @@
 Theory.      Steps run in order. One that changes the Machine itself ends the pass when it fails, since the
              others rest on it; what any other could not do is kept, shown by the status, and raised at the
              end. That an object changed or went meanwhile is not shown: the cache will bring it.
-Invariants.  A write onto what was read names its version or uid, a deletion its uid. A workload cluster holds
-             a worker for ``calls.CALL_SECONDS`` at most; evictions, which may take longer, are sent beside
-             the workers. Bootstrap data is in no message.
-Called by    ``reconciler``.
+Evictions.   An eviction may take as long as webhooks and budgets of the workload cluster let it, far longer
+             than a pass may call a cluster (``look.CALL_SECONDS``). So a pass only lists pods, and
+             ``nodes.drain.removals`` sends the requests beside the workers, for each cluster with a bound of
+             its own. They are cancelled when the session with the cluster is lost: its Machines are looked at
+             when it is connected again.
+Invariants.  A write onto what was read names its version or uid, a deletion its uid. Bootstrap data is in no
+             message.
+Called by    ``wiring``; ``WorkloadRemovals`` are made by ``clusters.world``, which runs them.
 """
 
+import asyncio
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,9 +28,7 @@ from kubewright.api.meta import without_finalizer
 from kubewright.base.delays import UNHEARD
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.base.plan import Plan
-from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
-from kubewright.clusters.machine.look import Looker
-from kubewright.clusters.machine.removals import WorkloadRemovals
+from kubewright.clusters.machine.look import ClusterBusy, Looker, WorkloadCalls
 from kubewright.clusters.machine.seen import (
     ITSELF,
     Claim,
@@ -40,15 +43,54 @@ from kubewright.clusters.machine.seen import (
     UpdateMachine,
 )
 from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
-from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.removals import Removals
 from kubewright.replicas.writes import error_of
-from kubewright.runtime.sessions.session import Lookup, NotConnected
+from kubewright.runtime.sessions.lending import Workloads
+from kubewright.runtime.sessions.session import Listener, Lookup, NotConnected, Session
 from kubewright.wire.errors import AlreadyExists, Conflict, is_stale
 from kubewright.wire.gvk import Key
+
+
+class WorkloadRemovals:
+    """The requests of drains, by workload cluster."""
+
+    def __init__(self, workloads: Workloads) -> None:
+        self._of: dict[Key, Removals] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        workloads.subscribe(Listener(lambda _session: None, self._lost))
+
+    def within(self, session: Session) -> Removals:
+        """Those of the cluster of this session."""
+        known = self._of.get(session.cluster)
+        if known is None or known.client is not session.client:
+            self._end(session.cluster)
+            known = self._of[session.cluster] = Removals(session.client)
+        return known
+
+    async def run(self) -> None:
+        """Own the requests until cancelled; then they are, too."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for cluster in tuple(self._of):
+                self._end(cluster)
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    def _lost(self, session: Session, _because: str) -> None:
+        self._end(session.cluster)
+
+    def _end(self, cluster: Key) -> None:
+        """Cancel what is under way in a cluster."""
+        if (removals := self._of.pop(cluster, None)) is not None:
+            task = asyncio.create_task(removals.end(), name=f"end of requests about pods of {cluster}")
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
 
 UNSENT = (NotConnected, ClusterBusy)
 """Errors of calls to a workload cluster that were not sent. No condition shows them: the caches will soon

@@ -6,8 +6,7 @@ Theory.      Providers make bootstrap data and VM; the Machine becomes the contr
              for.
 Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
              first: it gets our finalizer before anything is claimed.
-Source       capi.md §5.2 to §5.5; S0-31 to S0-36.
-Called by    ``reconciler``. Continues in ``deletion``.
+Called by    ``wiring``. Continues in ``deletion``.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Awaited, Plan, in_order
 from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
-from kubewright.clusters.machine import deletion, node, wanted
+from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
     INFRASTRUCTURE,
@@ -77,7 +76,7 @@ def _sync_node(seen: Seen) -> Plan[Step] | None:
     found = seen.workload.node
     if found is None or found.metadata.deleting or not seen.machine.spec.provider_id:
         return None
-    patch = node.sync(seen, found)
+    patch = wanted.sync(seen, found)
     return Plan((PatchNode(found, patch),), because=f"Node {found.name} differs") if patch else None
 
 

@@ -6,31 +6,37 @@ Theory.      The stages are: pre-drain hooks, drain, volumes, pre-terminate hook
              or cannot be drained: ``SKIPS`` has the rules. While the workload cluster cannot be reached these
              stages wait, for as long as the time-outs of the Machine say; they are skipped when the Cluster
              is gone or is being deleted.
+Drain rules. A rule selects machines, by their labels and their Cluster's, and pods, by their labels and
+             their Namespace's. Of several rules for one pod the first by name counts; without one a pod is
+             evicted, in order 0. What is waited for has the order 0, too.
 Invariants.  The infrastructure is deleted only after the stages before it are over or skipped, and nothing
              that another object controls is deleted. The Node goes after the infrastructure. The finalizer
              goes last. Times count from conditions that were written when a stage ended
-             (``PreDrainDeleteHookSucceeded``, ``DrainingSucceeded``), so they outlive this process.
-Source       capi.md §5.7 with the newer drain (appendix F); S0-25 to S0-28.
-Called by    ``decide``; ``conditions`` reads ``stage``.
+             (``PreDrainDeleteHookSucceeded``, ``DrainingSucceeded``), so they outlive this process. A rule
+             whose selectors cannot be read stops the drain: a pod that it protects must not be evicted
+             because of a typing error. A Namespace that is not known has no labels.
+Called by    ``decide``; ``status`` reads ``stage``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec import to_builtins
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import Reason
-from kubewright.api.cluster.v1beta1 import SKIP, WAIT_COMPLETED
+from kubewright.api.cluster.v1beta1 import DRAIN, SKIP, WAIT_COMPLETED, Cluster, Machine, MachineDrainRule
 from kubewright.api.core import Pod
+from kubewright.api.meta import LabelSelector
 from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration
+from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
-from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules
-from kubewright.clusters.machine.node import silent
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
     INFRASTRUCTURE,
@@ -44,9 +50,94 @@ from kubewright.clusters.machine.seen import (
     cluster_awaited,
     parse_timeout,
 )
-from kubewright.clusters.sessions.node import ClusterNode
+from kubewright.clusters.machine.wanted import silent
+from kubewright.clusters.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.drain.policy import DrainPolicy, comes_back
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+
+Labels = Mapping[str, str]
+Selects = Callable[[Labels, Labels], bool]
+"""Whether two sets of labels are selected: a machine's and its Cluster's, a pod's and its Namespace's."""
+
+
+class UnreadableRule(KubewrightError):
+    """The message names the rule, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one rule says: its behavior, the order, and for which pods.
+
+    ``by_namespace``: it asks for the labels of Namespaces.
+    """
+
+    behavior: str
+    order: int
+    selects: Selects
+    by_namespace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRules:
+    """The rules for one machine, in their order. ``namespaces``: labels by the name of a Namespace."""
+
+    rules: tuple[Rule, ...] = ()
+    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+
+    @property
+    def by_namespace(self) -> bool:
+        """Whether the labels of Namespaces must be known."""
+        return any(each.by_namespace for each in self.rules)
+
+    def behavior_of(self, pod: Pod) -> tuple[str, int]:
+        """What is done with a pod, and in which order."""
+        outer = self.namespaces.get(pod.namespace, {})
+        for each in self.rules:
+            if each.selects(pod.metadata.labels, outer):
+                return each.behavior, each.order
+        return DRAIN, 0
+
+
+NO_RULES = DrainRules()
+
+
+def rules_for(machine: Machine, cluster: Cluster | None, found: Iterable[MachineDrainRule]) -> DrainRules:
+    """The rules of the machine's namespace that are for it.
+
+    Raises:
+        UnreadableRule: a selector of a rule, whether it is for this machine or not, cannot be read.
+    """
+    labels = cluster.metadata.labels if cluster is not None else {}
+    rules: list[Rule] = []
+    for each in sorted(found, key=lambda rule: rule.name):
+        try:
+            machines = [_both(it.selector, it.cluster_selector) for it in each.spec.machines]
+            pods = [_both(it.selector, it.namespace_selector) for it in each.spec.pods]
+        except BadRequest as error:
+            raise UnreadableRule(f"MachineDrainRule {each.name} cannot be read: {error}") from None
+        if _any(machines)(machine.metadata.labels, labels):
+            drain, namespaced = each.spec.drain, any(it.namespace_selector for it in each.spec.pods)
+            order = (drain.order or 0) if drain.behavior == DRAIN else 0
+            rules.append(Rule(drain.behavior, order, _any(pods), namespaced))
+    return DrainRules(tuple(rules))
+
+
+def _any(selects: list[Selects]) -> Selects:
+    """By one of them; by none at all, everything."""
+    return lambda labels, outer: not selects or any(each(labels, outer) for each in selects)
+
+
+def _both(own: LabelSelector | None, outer_selector: LabelSelector | None) -> Selects:
+    mine, theirs = _read(own), _read(outer_selector)
+    return lambda labels, outer: mine.matches(labels) and theirs.matches(outer)
+
+
+def _read(selector: LabelSelector | None) -> selectors.Selector:
+    plain: Mapping[str, Any] = to_builtins(selector) if selector is not None else {}
+    return selectors.from_object(plain)
+
 
 NODE_DELETION_TIMEOUT = timedelta(seconds=10)
 """How long to try to delete the Node where the Machine does not say."""

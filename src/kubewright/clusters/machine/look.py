@@ -4,37 +4,220 @@ Theory.      All of it is in caches, of the management cluster and of the machin
              the pods of a Node that is being drained, its volume attachments, and drain rules. Caches of the
              first two would cost more memory than everything else, in each of thousands of clusters; and the
              kind of the last may not be installed. They are listed only in the stage that needs them.
+Calls.       A server that accepts connections and does not answer would occupy each worker that calls it
+             until the call's deadline, and soon all workers. So a call ends after ``CALL_SECONDS``; a cluster
+             gets ``CALLS_PER_CLUSTER`` calls at a time; and while one of them takes longer than
+             ``SLOW_SECONDS``, no other pass calls that cluster. Evictions are not among them (``act``).
 Invariants.  A Node is cordoned before its pods are listed. What a process remembers of a Machine (its drain,
-             when things began) costs requests or time when it is lost, never safety.
-Called by    ``reconciler``.
+             when things began) costs requests or time when it is lost, never safety. ``ClusterBusy`` says
+             that nothing was sent; its retry class says when to try again.
+Called by    ``wiring``; ``act`` for its calls.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import ConditionType, Reason
-from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_DRAIN_RULE,
+    MACHINE_SET,
+    Machine,
+    MachineSet,
+)
+from kubewright.api.cluster.validate import default_set
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE
+from kubewright.api.meta import Object
 from kubewright.api.storage import VOLUME_ATTACHMENT
-from kubewright.base.errors import KubewrightError
+from kubewright.base.clock import Clock
+from kubewright.base.delays import BEHIND, SHORT
+from kubewright.base.errors import KubewrightError, Retry
 from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import External, look_up
+from kubewright.clusters.indexes import (
+    BY_CLUSTER,
+    BY_CONTROL_PLANE,
+    index_active_control_planes,
+    index_by_cluster,
+)
 from kubewright.clusters.machine import deletion
-from kubewright.clusters.machine.caches import Caches
-from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
-from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_for
+from kubewright.clusters.machine.deletion import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
+from kubewright.clusters.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
-from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.kube.client import Client
+from kubewright.kube.errors import TimedOut
+from kubewright.kube.informer import Informers
 from kubewright.nodes.drain.session import DrainSession
+from kubewright.replicas.objects import read_selector
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+CALL_SECONDS = 10.0
+"""How long the calls of one pass to a workload cluster may take."""
+
+SLOW_SECONDS = 1.0
+"""A call that has taken longer keeps others from the same cluster."""
+
+
+CALLS_PER_CLUSTER = 10
+"""Passes that may call one cluster at the same time: a fifth of the workers."""
+
+
+class ClusterBusy(KubewrightError):
+    """Calls of other passes to the same cluster are under way, too slow or too many."""
+
+    def __init__(self, message: str, retry: Retry) -> None:
+        super().__init__(message)
+        self.retry = retry
+
+
+class WorkloadCalls:
+    """The calls that are under way, by cluster; one for all workers."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun: dict[Key, dict[object, float]] = {}
+
+    @asynccontextmanager
+    async def to(self, cluster: Key) -> AsyncIterator[None]:
+        """A context in which one pass calls a cluster.
+
+        Raises:
+            ClusterBusy: another pass waits for an answer already, or ``CALLS_PER_CLUSTER`` passes call it.
+            TimedOut: it did not answer in time.
+        """
+        now, begun, me = self._clock.monotonic(), self._begun.setdefault(cluster, {}), object()
+        if any(now - since > SLOW_SECONDS for since in begun.values()):
+            raise ClusterBusy(f"cluster {cluster} is slow to answer, and another pass waits for it", SHORT)
+        if len(begun) >= CALLS_PER_CLUSTER:
+            raise ClusterBusy(
+                f"cluster {cluster} is being called by {CALLS_PER_CLUSTER} passes already", BEHIND
+            )
+        begun[me] = now
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                yield
+        except TimeoutError:
+            raise TimedOut(f"cluster {cluster} did not answer within {CALL_SECONDS:g} s") from None
+        finally:
+            del begun[me]
+            if not begun:
+                self._begun.pop(cluster, None)
+
+
+MACHINES_BY_PROVIDER_ID = "machines-with-provider-id"
+BY_SET, BY_DEPLOYMENT = "machines-of-set", "machines-of-deployment"
+
+LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class Caches:
+    """The informers, and questions about the machines in them."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.machines = informers.get(MACHINE)
+        self.clusters = informers.get(CLUSTER)
+        self.sets = informers.get(MACHINE_SET)
+        self.deployments = informers.get(MACHINE_DEPLOYMENT)
+        index_by_cluster(self.machines)
+        index_by_cluster(self.sets)
+        self.machines.index(MACHINES_BY_PROVIDER_ID, _provider_ids)
+        index_active_control_planes(self.machines)
+        self.machines.index(BY_SET, _sets)
+        self.machines.index(BY_DEPLOYMENT, _deployments)
+
+    def of_cluster(self, cluster: Key) -> Iterable[Key]:
+        """The machines of a cluster."""
+        return self.machines.keys_by(BY_CLUSTER, str(cluster))
+
+    def with_provider_id(self, cluster: Key, provider_id: str) -> Iterable[Key]:
+        """The machines of a cluster with this providerID."""
+        return self.machines.keys_by(MACHINES_BY_PROVIDER_ID, f"{cluster} {provider_id}")
+
+    def active_control_plane_machines(self, cluster: Key) -> int:
+        """How many machines of a cluster's control plane are not being deleted."""
+        return self.machines.count_by(BY_CONTROL_PLANE, str(cluster))
+
+    def provider_id_taken_by(self, machine: Machine) -> str:
+        """Another machine that has this one's providerID and precedence: the one that has a Node, else the
+        oldest. Empty: this machine is the only one, or has precedence."""
+        if not machine.spec.provider_id:
+            return ""
+        same = self.machines.by(MACHINES_BY_PROVIDER_ID, f"{cluster_of(machine)} {machine.spec.provider_id}")
+        first = min(same, key=_precedence, default=machine)
+        return "" if first.name == machine.name else first.name
+
+    def has_maker(self, machine: Machine) -> bool:
+        """Whether what made a machine without a controller, by its label, is there and will adopt it.
+
+        Of a set that is known: it must select the machine. A control plane and a pool are other programs'.
+        """
+        meta, cluster = machine.metadata, self.clusters.get(cluster_of(machine))
+        if meta.controller is not None:
+            return True
+        if names.CONTROL_PLANE_NAME_LABEL in meta.labels:
+            return cluster is not None and cluster.spec.control_plane_ref is not None
+        if names.POOL_NAME_LABEL in meta.labels:
+            return True
+        name = meta.labels.get(names.SET_NAME_LABEL)
+        sets = self.sets.by(BY_CLUSTER, str(cluster_of(machine))) if name else []
+        return any(names.label_value(each.name) == name and _adopts(each, machine) for each in sets)
+
+    def outdated(self, machine: Machine) -> bool:
+        """A rollout of the machine's deployment is going to replace it: its set has an older revision."""
+        meta, owner = machine.metadata, machine.metadata.controller
+        name = meta.labels.get(names.DEPLOYMENT_NAME_LABEL)
+        if not name or owner is None:
+            return False
+        members = self.sets.get(Key(meta.namespace, owner.name))
+        deployment = self.deployments.get(Key(meta.namespace, name))
+        if members is None or deployment is None:
+            return False
+        mine, wanted = revision(members), revision(deployment)
+        return mine is not None and wanted is not None and mine < wanted
+
+
+def revision(found: Object) -> int | None:
+    """The revision of a set or a deployment; None where none can be read."""
+    told = found.metadata.annotations.get(names.REVISION_ANNOTATION, "")
+    return int(told) if told.isascii() and told.isdigit() else None
+
+
+def _adopts(machine_set: MachineSet, machine: Machine) -> bool:
+    selector, _ = read_selector(default_set(machine_set).spec.selector)
+    return not machine_set.metadata.deleting and selector.matches(machine.metadata.labels)
+
+
+def _precedence(machine: Machine) -> tuple[bool, datetime, str]:
+    created = machine.metadata.creation_timestamp
+    return machine.status.node_ref is None, created or LATEST, machine.name
+
+
+def _provider_ids(machine: Machine) -> Iterator[str]:
+    if machine.spec.provider_id:
+        yield f"{cluster_of(machine)} {machine.spec.provider_id}"
+
+
+def _sets(machine: Machine) -> Iterator[str]:
+    if (owner := machine.metadata.controller) is not None:
+        yield str(Key(machine.metadata.namespace, owner.name))
+
+
+def _deployments(machine: Machine) -> Iterator[str]:
+    if name := machine.metadata.labels.get(names.DEPLOYMENT_NAME_LABEL):
+        yield str(Key(machine.metadata.namespace, name))
+
 
 TIMED_PARTS = ("deleted", "drain", "detach")
 """The parts of a deletion that have a time-out."""

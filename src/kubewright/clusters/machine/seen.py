@@ -2,7 +2,7 @@
 
 Invariants.  Nothing here reads, writes or waits. A step names the uid of what was seen, and its version where
              a list is replaced as a whole.
-Called by    ``look`` makes ``Seen``; ``decide``, ``deletion``, ``conditions`` and ``status`` read it; ``act``
+Called by    ``look`` makes ``Seen``; ``decide``, ``deletion`` and ``status`` read it; ``act``
              performs steps.
 """
 
@@ -17,8 +17,8 @@ from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
 from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import External
+from kubewright.clusters.node import ClusterNode
 from kubewright.clusters.owned import cluster_of, paused_because
-from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.wire.gvk import Key
 

@@ -7,7 +7,6 @@ Theory.      Each machine has an object of its bootstrap provider and one of its
 Invariants.  A name is asked for again after a lost answer, so a clone that exists and is ours is no
              error. A clone of another owner's makes the name taken, and so does one that is being deleted:
              a machine that was refused leaves it until its provider's finalizer is off.
-Source       capi.md §7.1, §7.4, appendices C and G.
 Called by    ``policy``.
 """
 
@@ -28,15 +27,9 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.cluster.validate import default_machine
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
-from kubewright.clusters.external.cloning import clone_kind, cloned, plural_of
-from kubewright.clusters.external.object import External, mapping
+from kubewright.clusters.external.object import External, clone_kind, cloned, mapping, plural_of
 from kubewright.clusters.machineset.around import Around
-from kubewright.clusters.machineset.propagation import (
-    marker,
-    metadata_of,
-    wanted_annotations,
-    wanted_labels,
-)
+from kubewright.clusters.machineset.member import marker, metadata_of, wanted_annotations, wanted_labels
 from kubewright.kube.client import Client
 from kubewright.replicas.member import number_of
 from kubewright.replicas.objects import reference

@@ -7,7 +7,6 @@ Called by    ``machines.world``; ``machines.rolling`` (``moved_patch``).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -50,8 +49,9 @@ from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.settings import SetSettings
 from kubewright.replicas.member import Member, number_of
 from kubewright.replicas.objects import reference
-from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
+from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
+from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 
 
@@ -129,109 +129,133 @@ def _without(found: Mapping[str, str], template: Mapping[str, str]) -> dict[str,
     return {key: text for key, text in found.items() if template.get(key) != text}
 
 
-async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
-    await client.create(MACHINE, new_machine(machine_set, name))
+class MachineSets(SetPolicy[MachineSet, MachineMember, Machine]):
+    """What every set of machines does; ``LimitedMachineSets`` is the policy of a running controller."""
+
+    name = "machineset"
+    component = names.MACHINE_SET_COMPONENT
+    words = Words("machine", "machines", created="Created Machine: {}", deleted="Deleted machine: {}")
+    kind = MACHINE_SET
+    member_kind = MACHINE
+    finalizer = names.FINALIZER
+    number_annotation = names.LAST_NUMBER_ANNOTATION
+    owner = MACHINE_DEPLOYMENT
+    desired_annotation = names.DESIRED_REPLICAS_ANNOTATION
+
+    def validate(self, found: MachineSet) -> str:
+        """What validation says."""
+        return summary(validate_set(found))
+
+    def desired(self, owner: MachineDeployment) -> int:
+        """With those that are kept free."""
+        return with_defaults(owner).spec.desired
+
+    def status(self, seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatus:
+        """As ``decide.set_status``."""
+        return set_status(seen, failure)
+
+    def ranking(
+        self, of: MachineSet, wall: float, living: Sequence[MachineMember]
+    ) -> Callable[[MachineMember], Rank]:
+        """As ``member.ranking``."""
+        return ranking(of, wall, living)
+
+    async def create(self, client: Client, owner: MachineSet, name: str) -> None:
+        """The machine needs nothing before it."""
+        await client.create(MACHINE, new_machine(owner, name))
+
+    def blocked(self, found: MachineSet, around: FreezeLimits | None) -> Wait | None:
+        """Why no machine may be created: too many, frozen, or an old set of a rollout."""
+        labels = found.metadata.labels
+        if around is not None and overshoots(found, around):
+            fewer = Awaited("the surplus machines to go", "see its machines that are being deleted")
+            return Wait("it is frozen, since it has too many machines already", awaits=fewer)
+        if names.frozen(labels) and not unfreezing(found):
+            remedy = f'remove it, or annotate "{names.UNFREEZE_ANNOTATION}"'
+            because = f'it is frozen by label "{names.FREEZE_LABEL}": {remedy}'
+            return Wait(because, awaits=Awaited(f"label {names.FREEZE_LABEL} to go", remedy))
+        if names.SCALE_UP_DISABLED_LABEL not in labels:
+            return None
+        remedy = "see the rollout of its deployment, or remove it"
+        return Wait(
+            "scale-up is disabled", awaits=Awaited(f"label {names.SCALE_UP_DISABLED_LABEL} to go", remedy)
+        )
+
+    def deciders(self) -> tuple[Decider[MachineSet, MachineMember], ...]:
+        """Freezing, and machines that are preserved."""
+        return (freeze, keep)
+
+    def to_delete(self, seen: MachineSetSeen) -> Deletions[MachineMember]:
+        """As ``decide.to_delete``."""
+        return to_delete(seen)
+
+    def status_events(self, before: MachineSet, status: MachineSetStatus) -> Iterable[SetEvent]:
+        """An event when the set becomes frozen, and one when it no longer is, as the status says it: from the
+        component of deployments, as MCM's safety controller sends them."""
+        component = names.DEPLOYMENT_COMPONENT
+        if is_frozen(status) and not is_frozen(before.status):
+            counted = f"SafetyController: Froze MachineSet {before.name} due to replica overshooting"
+            message = counted if frozen_by_count(status) else f"Froze MachineSet {before.name}: {FROZEN}"
+            yield SetEvent(EventReason.FROZE_MACHINE_SET, message, component)
+        elif is_frozen(before.status) and not is_frozen(status):
+            counted = f"SafetyController: Unfroze MachineSet {before.name}"
+            message = counted if frozen_by_count(before.status) else f"Unfroze MachineSet {before.name}"
+            yield SetEvent(EventReason.UNFROZE_MACHINE_SET, message, component)
+
+    def stale(self, seen: MachineSetSeen) -> list[MachineMember]:
+        """Living machines without the template's node template and configuration."""
+        spec = seen.set.spec.template.spec
+        wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
+        return [
+            member
+            for member in seen.alive
+            if member.propagated_digest
+            and member.propagated_digest != wanted[member.own_timeout]
+            and member.phase is not Phase.FAILED
+        ]
+
+    def propagation(self, found: MachineSet, member: Machine) -> dict[str, Any]:
+        """As ``configuration_patch``."""
+        return configuration_patch(found, member)
 
 
-def _problem(machine_set: MachineSet) -> str:
-    return summary(validate_set(machine_set))
+MACHINE_SETS = MachineSets()
 
 
-def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | None:
-    """Why no machine may be created."""
-    labels = machine_set.metadata.labels
-    if limits is not None and overshoots(machine_set, limits):
-        fewer = Awaited("the surplus machines to go", "see its machines that are being deleted")
-        return Wait("it is frozen, since it has too many machines already", awaits=fewer)
-    if names.frozen(labels) and not unfreezing(machine_set):
-        remedy = f'remove it, or annotate "{names.UNFREEZE_ANNOTATION}"'
-        told = f'it is frozen by label "{names.FREEZE_LABEL}": {remedy}'
-        return Wait(told, awaits=Awaited(f"label {names.FREEZE_LABEL} to go", remedy))
-    if names.SCALE_UP_DISABLED_LABEL not in labels:
-        return None
-    remedy = "see the rollout of its deployment, or remove it"
-    return Wait(
-        "scale-up is disabled", awaits=Awaited(f"label {names.SCALE_UP_DISABLED_LABEL} to go", remedy)
-    )
-
-
-def _outdated(seen: MachineSetSeen) -> list[MachineMember]:
-    """Living machines without the template's node template and configuration."""
-    spec = seen.set.spec.template.spec
-    wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
-    return [
-        member
-        for member in seen.alive
-        if member.propagated_digest
-        and member.propagated_digest != wanted[member.own_timeout]
-        and member.phase is not Phase.FAILED
-    ]
-
-
-def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[SetEvent]:
-    """An event when the set becomes frozen, and one when it no longer is, as the status says it: from the
-    component of deployments, as MCM's safety controller sends them."""
-    component = names.DEPLOYMENT_COMPONENT
-    if is_frozen(status) and not is_frozen(before.status):
-        counted = f"SafetyController: Froze MachineSet {before.name} due to replica overshooting"
-        message = counted if frozen_by_count(status) else f"Froze MachineSet {before.name}: {FROZEN}"
-        yield SetEvent(EventReason.FROZE_MACHINE_SET, message, component)
-    elif is_frozen(before.status) and not is_frozen(status):
-        counted = f"SafetyController: Unfroze MachineSet {before.name}"
-        message = counted if frozen_by_count(before.status) else f"Unfroze MachineSet {before.name}"
-        yield SetEvent(EventReason.UNFROZE_MACHINE_SET, message, component)
-
-
-MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
-    name="machineset",
-    component=names.MACHINE_SET_COMPONENT,
-    words=Words("machine", "machines", created="Created Machine: {}", deleted="Deleted machine: {}"),
-    kind=MACHINE_SET,
-    member_kind=MACHINE,
-    validate=_problem,
-    status=set_status,
-    ranking=ranking,
-    create=_create,
-    to_delete=to_delete,
-    status_events=_freeze_events,
-    finalizer=names.FINALIZER,
-    number_annotation=names.LAST_NUMBER_ANNOTATION,
-    blocked=_blocked,
-    owner=MACHINE_DEPLOYMENT,
-    desired=lambda owner: with_defaults(owner).spec.desired,
-    desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
-    propagation=Propagation(_outdated, configuration_patch),
-    deciders=(freeze, keep),
-)
-
-
-def machine_sets(
-    settings: SetSettings,
-    deployments: Informer[MachineDeployment],
-    members_of: Callable[[str], Sequence[MachineMember]],
-    count_unhealthy: Callable[[], None],
-) -> SetPolicy[MachineSet, MachineMember, Machine]:
+class LimitedMachineSets(MachineSets):
     """The policy with the limits at which sets are frozen.
 
     ``members_of`` finds the machines of a set by its uid. ``count_unhealthy`` counts one that is
     deleted because it failed for its health.
     """
 
-    def deleted(member: Member) -> None:
-        if isinstance(member, MachineMember) and member.failed_for_health:
-            count_unhealthy()
+    def __init__(
+        self,
+        settings: SetSettings,
+        deployments: Informer[MachineDeployment],
+        members_of: Callable[[str], Sequence[MachineMember]],
+        count_unhealthy: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._deployments = deployments
+        self._members_of = members_of
+        self._count_unhealthy = count_unhealthy
 
-    def look(found: MachineSet) -> FreezeLimits | None:
-        owner, members = _owner(deployments, found), members_of(found.metadata.uid)
+    def deleted(self, member: Member) -> None:
+        """Count it, if it failed for its health."""
+        if isinstance(member, MachineMember) and member.failed_for_health:
+            self._count_unhealthy()
+
+    def look(self, found: MachineSet) -> FreezeLimits | None:
+        """How many machines are too many; None if that cannot be said."""
+        owner, members = _owner(self._deployments, found), self._members_of(found.metadata.uid)
         wanted = with_defaults(owner) if owner is not None else None
         if wanted is not None and validate_deployment(wanted):
             return None
         alive = sum(member.alive for member in members)
         bounds = strategy(wanted).limits(wanted.spec.desired) if wanted is not None else None
         count = sum(member.takes_place for member in members)
-        return limits_of(found, bounds, count, alive, settings)
-
-    return replace(MACHINE_SETS, look=look, deleted=deleted)
+        return limits_of(found, bounds, count, alive, self._settings)
 
 
 def _owner(deployments: Informer[MachineDeployment], found: MachineSet) -> MachineDeployment | None:

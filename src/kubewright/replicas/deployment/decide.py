@@ -55,7 +55,7 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, adopt_and_disown, *seen.policy.deciders, resize, prune), seen, Plan())
+    return in_order((add_finalizer, adopt_and_disown, *seen.policy.deciders(), resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:

@@ -1,23 +1,25 @@
-"""The policy of an API's deployments: the one value that makes the generic controller that API's own.
+"""The policy of an API's deployments, a subclass of ``DeploymentPolicy``: the generic controller's own part.
 
 Theory.      What a deployment does is the same in all APIs: adopt sets, find or create the current one,
              size all of them, prune old ones, report. APIs differ in facts (kinds, annotations,
-             reasons, sentences), in what its specs mean, and in deciders that only one has; each is a field
-             here. A new API is one more such value.
+             reasons, sentences), in what its specs mean, and in deciders that only one has: facts are
+             fields, the rest methods. A new API is one more subclass.
 Invariants.  Every function is pure, but for ``idle`` and ``look``, which read caches. ``ranking`` is the one
              by which the controller of the sets deletes members; otherwise the deployment would count on the
              deletion of other members.
-Called by    every module of this package; made once by each context (``machines.deployment``).
+Called by    every module of this package; one subclass in each context (``machines.deployment``).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, integer
 from kubewright.base.plan import Plan
+from kubewright.replicas.deployment.seen import Outcome, Seen, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import D, S
 from kubewright.rollout.model import Group, Rank
@@ -25,8 +27,8 @@ from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import Revision, oldest, read_history
 from kubewright.runtime.pace import UNPACED, Pace
 
-if TYPE_CHECKING:
-    from kubewright.replicas.deployment.seen import Outcome, Seen, Step
+Decider = Callable[[Seen[D, S, M]], Plan[Step]]
+"""One part of a decision (``base.plan``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +113,8 @@ class Words:
     """A set's new size: ``{direction}`` is up or down, and ``{name}``, ``{before}`` and ``{after}``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeploymentPolicy(Generic[D, S, M]):
-    """The policy of one API's deployments. Fields without a default are those that every policy fills in."""
+class DeploymentPolicy(ABC, Generic[D, S, M]):
+    """The policy of one API's deployments: a subclass for each API, and one value of it."""
 
     # What is read and written, and in which terms
     name: str
@@ -123,75 +124,117 @@ class DeploymentPolicy(Generic[D, S, M]):
     kind: Kind[D]
     set_kind: Kind[S]
     member_kind: Kind[Any]
-    finalizer: str = ""
-    """Keeps a deployment until its sets are gone; empty: the garbage collector deletes them."""
-    keeps_controlled: bool = False
-    """Whether a set that the deployment controls stays its own when the selector no longer matches it; else
-    it is disowned."""
-    set_finalizer: str = ""
-    """The finalizer of new sets: the one that their controller removes; empty: that of deployments."""
     metadata_keys: MetadataKeys
     reasons: Reasons
     words: Words
-
-    idle: Callable[[D], str] = lambda _deployment: ""
-    """Why nothing at all is done about a deployment (its cluster is paused); empty: it is reconciled. The
-    deployment's own ``spec.paused`` is no reason: that stops rollouts and nothing else."""
-    look: Callable[[D], Any] = lambda _deployment: None
-    """What else decisions look at, from caches: ``Seen.around``."""
-
-    # What a deployment wants
-    desired: Callable[[D], int] = lambda deployment: deployment.spec.replicas
-    """How many members there are to be in all sets: in some APIs more than ``spec.replicas``."""
-    with_defaults: Callable[[D], D]
-    """The deployment with the defaults that decisions read; never written back."""
-    validate: Callable[[D], str]
-    """What is wrong with a deployment; empty for nothing. That the selector selects the template is checked
-    for all APIs."""
-    strategy: Callable[[D], Strategy]
-    """How old members give way to new ones, for a valid deployment with its defaults."""
+    finalizer: str = ""
+    """Keeps a deployment until its sets are gone; empty: the garbage collector deletes them."""
+    set_finalizer: str = ""
+    """The finalizer of new sets: the one that their controller removes; empty: that of deployments."""
+    keeps_controlled: bool = False
+    """Whether a set that the deployment controls stays its own when the selector no longer matches it; else
+    it is disowned."""
     scaling: Scaling = MCM_SCALING
     """Whether scaling comes before a rollout's steps, and which set gets what is added."""
     counts_deleting: bool = True
     """Whether a member that is being deleted is still a replica, in counts and for the end of a rollout."""
-    waits_for_deleting: Callable[[D], bool] = lambda _deployment: True
-    """Whether members that are being deleted count against the surge, so that no other is created yet."""
-    keeps_history: Callable[[D], bool] = lambda _deployment: False
-    """Whether no old set is pruned for now, for example since a rollback may need it."""
-
-    # Its sets
-    identity: Callable[[Any], bytes]
-    """Equal for templates between which there is nothing to roll out."""
-    name_and_hash: Callable[[D], tuple[str, str]]
-    """The name of the set for the deployment's template, and the value of the label that tells it apart; both
-    change with ``status.collisionCount``."""
-    propagated: Callable[[S, D], S] = lambda each, _deployment: each
-    """The set with what is propagated from the deployment without a rollout, besides annotations and
-    ``minReadySeconds``, which are in every API."""
     propagates_to_all: bool = False
-    """Whether that reaches all sets, old ones and those that are being deleted included, and not only the
-    current one."""
-    outdated: Callable[[D, S, datetime], bool] = lambda _deployment, _set, _now: False
-    """Whether a set of the wanted template must be replaced all the same."""
-    choice: Callable[[Group], Rank] = oldest
-    """Which of several sets of the wanted template is the current one."""
-    ranking: Callable[[S, float, Sequence[M]], Callable[[M], Rank]]
-    """The order in which a set deletes some of these living members at a date, in seconds since 1970."""
-    as_sized: Callable[[S, D], S] = lambda each, _deployment: each
-    """The set with what its ranking reads of the deployment; written with the set's size, and at once onto
-    the current set."""
-    set_conditions: Callable[[S], tuple[Any, ...]]
-    """What a set reports beside numbers: when that changes, its deployment is enqueued."""
-
+    """Whether ``propagated`` reaches all sets, old ones and those that are being deleted included, and not
+    only the current one."""
     pace: Pace = UNPACED
     """How soon a status is written, by what is new in it."""
-    same_member: Callable[[M, M], bool] = lambda _before, _after: False
-    """Whether a change of a member is of no concern to deployments, only to its set."""
 
-    # What only this API does and says
-    initial_metadata: "Callable[[Seen[D, S, M]], ObjectMeta]" = lambda seen: seen.written.metadata
-    """The metadata with what is written onto a new deployment besides the finalizer."""
-    deciders: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
-    """What comes after adopting sets and before sizing them, in order."""
-    status: "Callable[[Seen[D, S, M], Outcome], Any]"
-    """The status to write, from what was seen after the pass and how the pass went (``status.py``)."""
+    # What every API says
+
+    @abstractmethod
+    def strategy(self, deployment: D) -> Strategy:
+        """How old members give way to new ones, for a valid deployment with its defaults."""
+
+    @abstractmethod
+    def identity(self, template: Any) -> bytes:
+        """Equal for templates between which there is nothing to roll out."""
+
+    @abstractmethod
+    def name_and_hash(self, deployment: D) -> tuple[str, str]:
+        """The name of the set for the deployment's template, and the value of the label that tells it apart;
+        both change with ``status.collisionCount``."""
+
+    @abstractmethod
+    def ranking(self, of: S, wall: float, living: Sequence[M]) -> Callable[[M], Rank]:
+        """The order in which a set deletes some of these living members at a date, in seconds since 1970: the
+        one by which the controller of the sets deletes them (``SetPolicy.ranking``)."""
+
+    @abstractmethod
+    def status(self, seen: Seen[D, S, M], outcome: Outcome) -> Any:
+        """The status to write, from what was seen after the pass and how the pass went (``status.py``)."""
+
+    # What a deployment wants, where an API has more than the common fields
+
+    def with_defaults(self, deployment: D) -> D:
+        """The deployment with the defaults that decisions read; never written back."""
+        return deployment
+
+    def validate(self, deployment: D) -> str:
+        """What is wrong with a deployment; empty for nothing. That the selector selects the template is
+        checked for all APIs."""
+        return ""
+
+    def idle(self, deployment: D) -> str:
+        """Why nothing at all is done about a deployment (its cluster is paused); empty: it is reconciled. The
+        deployment's own ``spec.paused`` is no reason: that stops rollouts and nothing else."""
+        return ""
+
+    def look(self, deployment: D) -> Any:
+        """What else decisions look at, from caches: ``Seen.around``."""
+        return None
+
+    def desired(self, deployment: D) -> int:
+        """How many members there are to be in all sets: in some APIs more than ``spec.replicas``."""
+        return deployment.spec.replicas
+
+    def waits_for_deleting(self, deployment: D) -> bool:
+        """Whether members that are being deleted count against the surge, so that no other is created yet."""
+        return True
+
+    def keeps_history(self, deployment: D) -> bool:
+        """Whether no old set is pruned for now, for example since a rollback may need it."""
+        return False
+
+    # Its sets
+
+    def propagated(self, of: S, deployment: D) -> S:
+        """The set with what is propagated from the deployment without a rollout, besides annotations and
+        ``minReadySeconds``, which are in every API."""
+        return of
+
+    def as_sized(self, of: S, deployment: D) -> S:
+        """The set with what its ranking reads of the deployment; written with the set's size, and at once
+        onto the current set."""
+        return of
+
+    def outdated(self, deployment: D, of: S, now: datetime) -> bool:
+        """Whether a set of the wanted template must be replaced all the same."""
+        return False
+
+    def choice(self, group: Group) -> Rank:
+        """Which of several sets of the wanted template is the current one: the smallest."""
+        return oldest(group)
+
+    def set_conditions(self, of: S) -> tuple[Any, ...]:
+        """What a set reports beside numbers: when that changes, its deployment is enqueued."""
+        conditions: tuple[Any, ...] = of.status.conditions
+        return conditions
+
+    def same_member(self, before: M, after: M) -> bool:
+        """Whether a change of a member is of no concern to deployments, only to its set."""
+        return False
+
+    # What only this API does
+
+    def initial_metadata(self, seen: Seen[D, S, M]) -> ObjectMeta:
+        """The metadata with what is written onto a new deployment besides the finalizer."""
+        return seen.written.metadata
+
+    def deciders(self) -> tuple[Decider[D, S, M], ...]:
+        """What comes after adopting sets and before sizing them, in order."""
+        return ()

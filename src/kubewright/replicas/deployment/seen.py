@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.meta import Object, integer
 from kubewright.base.clock import stamp
 from kubewright.base.errors import KubewrightError
-from kubewright.replicas.deployment.policy import DeploymentPolicy
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.objects import AddFinalizer, D, RemoveFinalizer, S, SetObject, key_of
 from kubewright.rollout import planner
@@ -26,6 +25,9 @@ from kubewright.rollout.planner import Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
 from kubewright.wire.gvk import Key
+
+if TYPE_CHECKING:
+    from kubewright.replicas.deployment.policy import DeploymentPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Outcome:
 class Seen(Generic[D, S, M]):
     """A deployment and all below it: ``written`` as the server has it, ``deployment`` with defaults."""
 
-    policy: DeploymentPolicy[D, S, M]
+    policy: "DeploymentPolicy[D, S, M]"
     written: D
     wall: datetime
     """The date: it is compared with dates that others wrote, and written into conditions."""

@@ -182,7 +182,8 @@ class Actor(Generic[S, M, Obj]):
             case Disown(members) | Annotate(members):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Propagate(members):
-                patch_of, before = partial(self._patch_of, about, step), self._before(about)
+                patch_of = partial(self._patch_of, about, step)
+                before = partial(self._policy.before_propagation, self._client, about)
                 outcome.errors += await self._patch_each(members, patch_of, before)
             case Create(names):
                 creation = Creation(self._policy, self._client, about, memory, self._doubts)
@@ -237,13 +238,6 @@ class Actor(Generic[S, M, Obj]):
     def _gone(self, about: S) -> Stale:
         return Stale(f"{self._policy.kind.resource.kind} {about.name} is gone, or is being deleted")
 
-    def _before(self, about: S) -> Before[Obj] | None:
-        """What is written before a member is patched with what its set's template changes."""
-        propagation = self._policy.propagation
-        if propagation is None or propagation.before is None:
-            return None
-        return partial(propagation.before, self._client, about)
-
     async def _patch_each(
         self,
         members: Sequence[Member],
@@ -271,8 +265,7 @@ class Actor(Generic[S, M, Obj]):
             case Disown():
                 return disowned(found, about)
             case Propagate():
-                propagation = self._policy.propagation
-                return with_uid(propagation.patch(about, found), found.metadata.uid) if propagation else {}
+                return with_uid(self._policy.propagation(about, found), found.metadata.uid)
             case Annotate(_, annotation, value):
                 return onto({"metadata": {"annotations": {annotation: value}}}, found.metadata)
 
@@ -332,11 +325,10 @@ class Creation(Generic[S]):
     async def _give_up(self, name: str) -> None:
         """No member of this name exists, and none will. The doubt ends once the attempt's other objects are
         deleted."""
-        if self.policy.discard is not None:
-            try:
-                await self.policy.discard(self.client, self.owner, name)
-            except KubewrightError:
-                return
+        try:
+            await self.policy.discard(self.client, self.owner, name)
+        except KubewrightError:
+            return
         self.doubts.resolved(self._uid, name)
 
     async def _check_owner(self, name: str, error: AlreadyExists) -> KubewrightError:
@@ -346,7 +338,7 @@ class Creation(Generic[S]):
         except NotFound as missing:
             if not missing.names(name):
                 return missing
-            if self.policy.discard is not None:  # another owner has what the member needs before it
+            if self.policy.creates_parts:  # another owner has what the member needs before it
                 self.memory.belongs_to_another(name)
             await self._give_up(name)
             return error

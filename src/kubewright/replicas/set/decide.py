@@ -10,7 +10,7 @@ Invariants.  No new name is tried while a creation is in doubt. No member is cre
              looked at it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -50,7 +50,7 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
 
 def deciders(policy: SetPolicy[S, M, Any]) -> tuple[Decider[S, M], ...]:
     """What a pass does, in this order."""
-    return (add_finalizer, adopt, disown, propagate, grow, *policy.deciders, shrink)
+    return (add_finalizer, adopt, disown, propagate, grow, *policy.deciders(), shrink)
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
@@ -88,18 +88,12 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
     """Push down to members what the template changes on them."""
-    burst, stale = seen.burst, _stale(seen)
+    burst, stale = seen.burst, seen.policy.stale(seen)
     if not stale:
         return Plan()
     wake = AT_ONCE if len(stale) > burst else None
     because = f"{seen.policy.words.many} with an older configuration: {len(stale)}"
     return Plan((Propagate(tuple(stale[:burst])),), wake, because)
-
-
-def _stale(seen: Seen[S, M]) -> Sequence[M]:
-    """The members that lack something of the template."""
-    propagation = seen.policy.propagation
-    return propagation.stale(seen) if propagation is not None else ()
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
@@ -151,7 +145,7 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
     ours = (*seen.members, *seen.unselected)
     if ours:
         chosen = tuple(member for member in ours if not member.deleting)
-        stale = tuple(member for member in _stale(seen) if member.deleting)[: seen.burst]
+        stale = tuple(member for member in seen.policy.stale(seen) if member.deleting)[: seen.burst]
         steps = (*((Propagate(stale),) if stale else ()), *((Delete(chosen),) if chosen else ()))
         remedy = "see what holds it up; its finalizers name who has to let it go"
         going = (m for m in ours if m.deleting)

@@ -1,16 +1,17 @@
-"""What differs between the APIs that have sets, as one value for each: its policy.
+"""What differs between the APIs that have sets: the policy of each, a subclass of ``SetPolicy``.
 
 Theory.      A set keeps as many members as its spec says, in every API. Which objects these are, how one is
              created, which are deleted first and what is written where and in which words is passed in.
              Generic code never asks which API it is; it asks the policy, and where all APIs have the same
              field it reads the field (``objects``).
-Invariants.  Only ``create``, ``discard`` and ``Propagation.before`` get a client and write. ``idle``,
+Invariants.  Only ``create``, ``discard`` and ``before_propagation`` get a client and write. ``idle``,
              ``look`` and ``blocked`` may read caches, ``forget`` and ``deleted`` change what the policy
              remembers; all others are pure.
 Called by    ``machines.machineset`` and each other context with sets; read by every module here.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic
@@ -72,24 +73,10 @@ class SetEvent:
     component: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Propagation(Generic[S, M, Obj]):
-    """What a set changes on its members when its template changes."""
+class SetPolicy(ABC, Generic[S, M, Obj]):
+    """The policy of one API's sets: a subclass for each API, and one value of it."""
 
-    stale: Callable[[Seen[S, M]], Sequence[M]]
-    """The members that do not have it yet, in some APIs with those that are being deleted: their time-outs
-    still matter."""
-    patch: Callable[[S, Obj], dict[str, Any]]
-    """What a member lacks, as a merge patch; empty for nothing."""
-    before: "Callable[[Client, S, Obj], Awaitable[object]] | None" = None
-    """Write what belongs to a member and takes part in the change, before the member itself is patched."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetPolicy(Generic[S, M, Obj]):
-    """The policy of one API's sets."""
-
-    # ---------------------------------------------------------------- the objects
+    # What is read and written, and in which terms
     name: str
     """The controller's, in logs and metrics."""
     component: str
@@ -97,67 +84,109 @@ class SetPolicy(Generic[S, M, Obj]):
     words: Words
     kind: Kind[S]
     member_kind: Kind[Obj]
-    validate: Callable[[S], str]
-    """What is wrong with a set's spec; empty for nothing. That the selector selects the template is checked
-    for all APIs."""
-
-    # ---------------------------------------------------------------- the status
-    status: Callable[[Seen[S, M], Failure | None], Any]
-    """The status to write, from what was seen and what kept the pass from creating or deleting."""
-
-    # ---------------------------------------------------------------- which members are deleted
-    ranking: Callable[[S, float, Sequence[M]], Callable[[M], Rank]]
-    """The order in which some of these living members are deleted when they are too many, at a date in
-    seconds since the epoch: the one of the smallest rank is deleted first."""
-
-    # ---------------------------------------------------------------- how one is created
-    create: "Callable[[Client, S, str], Awaitable[object]]"
-    """Create the member of this name, and before it what it needs. It is repeated under the same name after
-    an answer was lost or the process has died, so what exists already and is the set's own is no error; only
-    the member itself raises ``AlreadyExists``."""
-    discard: "Callable[[Client, S, str], Awaitable[object]] | None" = None
-    """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
-
-    # ---------------------------------------------------------------- what only some APIs have
-    with_defaults: Callable[[S], S] = lambda found: found
-    """The set with the defaults that decisions read; never written back."""
-    idle: Callable[[S], str] = lambda _set: ""
-    """Why nothing at all is done about a set (it is paused); empty: it is reconciled."""
-    look: Callable[[S], Any] = lambda _set: None
-    """What else decisions look at, from caches: ``Seen.around``."""
-    forget: Callable[[Key], None] = lambda _key: None
-    """A set is gone; ``look`` will not be asked about it again."""
-    to_delete: Callable[[Seen[S, M]], Deletions[M]] = lambda _seen: Deletions()
-    """The members that are deleted besides those that are too many (``Seen.surplus``)."""
-    status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()
-    """Events about a status that was just written, by what the set was before."""
-    deleted: Callable[[Member], None] = lambda _member: None
-    """The set's controller has deleted a member."""
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
     number_annotation: str = ""
     """The annotation of a set with the highest number of its members (``member``); empty: their names are
     random."""
-    adopts: Callable[[S, M], bool] = lambda _set, _member: True
-    """Whether a set takes a member that it selects and that has no controller."""
+    owner: Kind[Any] | None = None
+    """The kind that sizes sets: they follow its desired number of members."""
+    desired_annotation: str = ""
+    """The annotation of a set with the desired number of its owner that its own size was computed for."""
     keeps_controlled: bool = False
     """Whether a member that the set controls stays its own when the selector no longer matches it; else it is
     disowned."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
+    creates_parts: bool = False
+    """Whether ``create`` makes other objects before a member, which ``discard`` deletes."""
     pace: Pace = UNPACED
     """How soon a status is written, by what is new in it."""
-    blocked: Callable[[S, Any], Wait | None] = lambda _set, _around: None
-    """Why a set may not grow, from its own object or a cache; None: it may."""
-    owner: Kind[Any] | None = None
-    """The kind that sizes sets: they follow its desired number of members."""
-    desired: Callable[[Any], int] = lambda owner: owner.spec.replicas
-    """That number, of an owner."""
-    desired_annotation: str = ""
-    """The annotation of a set with the desired number of its owner that its own size was computed for."""
-    propagation: Propagation[S, M, Obj] | None = None
-    deciders: tuple[Decider[S, M], ...] = ()
-    """What only this API decides, between creating members and deleting them."""
+
+    # What every API says
+
+    @abstractmethod
+    def status(self, seen: Seen[S, M], failure: Failure | None) -> Any:
+        """The status to write, from what was seen and what kept the pass from creating or deleting."""
+
+    @abstractmethod
+    def ranking(self, of: S, wall: float, living: Sequence[M]) -> Callable[[M], Rank]:
+        """The order in which some of these living members are deleted when they are too many, at a date in
+        seconds since the epoch: the one of the smallest rank is deleted first."""
+
+    @abstractmethod
+    async def create(self, client: "Client", owner: S, name: str) -> None:
+        """Create the member of this name, and before it what it needs. It is repeated under the same name
+        after an answer was lost or the process has died, so what exists already and is the set's own is no
+        error; only the member itself raises ``AlreadyExists``."""
+
+    # What only some APIs have
+
+    async def discard(self, client: "Client", owner: S, name: str) -> None:
+        """Delete what ``create`` has created before the member, which was refused for good and does not
+        exist."""
+
+    def with_defaults(self, found: S) -> S:
+        """The set with the defaults that decisions read; never written back."""
+        return found
+
+    def validate(self, found: S) -> str:
+        """What is wrong with a set's spec; empty for nothing. That the selector selects the template is
+        checked for all APIs."""
+        return ""
+
+    def idle(self, found: S) -> str:
+        """Why nothing at all is done about a set (it is paused); empty: it is reconciled."""
+        return ""
+
+    def look(self, found: S) -> Any:
+        """What else decisions look at, from caches: ``Seen.around``."""
+        return None
+
+    def forget(self, key: Key) -> None:
+        """A set is gone; ``look`` will not be asked about it again."""
+
+    def adopts(self, found: S, member: M) -> bool:
+        """Whether a set takes a member that it selects and that has no controller."""
+        return True
+
+    def blocked(self, found: S, around: Any) -> Wait | None:
+        """Why a set may not grow, from its own object or a cache; None: it may."""
+        return None
+
+    def desired(self, owner: Any) -> int:
+        """How many members an owner wants in all its sets."""
+        wanted: int = owner.spec.replicas
+        return wanted
+
+    def deciders(self) -> tuple[Decider[S, M], ...]:
+        """What only this API decides, between creating members and deleting them."""
+        return ()
+
+    def to_delete(self, seen: Seen[S, M]) -> Deletions[M]:
+        """The members that are deleted besides those that are too many (``Seen.surplus``)."""
+        return Deletions()
+
+    def deleted(self, member: Member) -> None:
+        """The set's controller has deleted a member."""
+
+    def status_events(self, before: S, status: Any) -> Iterable[SetEvent]:
+        """Events about a status that was just written, by what the set was before."""
+        return ()
+
+    # What a template changes on members that are there
+
+    def stale(self, seen: Seen[S, M]) -> Sequence[M]:
+        """The members that lack something of the template, in some APIs with those that are being deleted:
+        their time-outs still matter."""
+        return ()
+
+    def propagation(self, found: S, member: Obj) -> dict[str, Any]:
+        """What a member lacks, as a merge patch; empty for nothing."""
+        return {}
+
+    async def before_propagation(self, client: "Client", found: S, member: Obj) -> None:
+        """Write what belongs to a member and takes part in the change, before the member is patched."""
 
 
 def counted(seen: Seen[S, M], members: Sequence[M]) -> dict[str, Any]:

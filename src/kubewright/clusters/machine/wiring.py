@@ -1,15 +1,13 @@
 """One Machine, one pass: look, decide, act, report. And what wakes a Machine.
 
 Theory.      A Machine is looked at when it changes, when an object of a provider that it refers to does in
-             what the contract names (``external.changes``), when its Node does, when its cluster is
+             what the contract names (``external.object``), when its Node does, when its cluster is
              connected or lost, when its Cluster is paused or deleted, and when a rollout gives
              its deployment another revision. Nothing else of sets and deployments wakes it: upstream's
-             machines are woken by every status of theirs, and that is most of what a rollout costs there
-             (capi.md appendix H). The status is of a second look, after the steps, if there are any: caches
-             show our own writes.
+             machines are woken by every status of theirs, and that is most of what a rollout costs there. The
+             status is of a second look, after the steps, if there are any: caches show our own writes.
 Invariants.  No pass waits for a pod, a provider or a cluster that does not answer. A state that only lasts
              until the next pass is not written.
-Source       capi.md §5.1, §5.2, appendix A.
 Called by    ``runtime.controller``; put together by ``clusters.world``.
 """
 
@@ -22,16 +20,13 @@ from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.base.plan import Plan
 from kubewright.clusters import paces
-from kubewright.clusters.external.changes import same_for_machine
-from kubewright.clusters.machine.act import Actor, Outcome
-from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
-from kubewright.clusters.machine.calls import WorkloadCalls
+from kubewright.clusters.external.object import same_for_machine
+from kubewright.clusters.machine.act import Actor, Outcome, WorkloadRemovals
 from kubewright.clusters.machine.decide import decide
-from kubewright.clusters.machine.look import Looker
-from kubewright.clusters.machine.removals import WorkloadRemovals
+from kubewright.clusters.machine.look import BY_DEPLOYMENT, BY_SET, Caches, Looker, WorkloadCalls, revision
 from kubewright.clusters.machine.seen import Seen, Step
 from kubewright.clusters.machine.status import events_of, status_of
-from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike
@@ -48,7 +43,7 @@ PAUSED, UNREAD = "the machine or its cluster is paused", "objects that it refers
 
 WORKERS = 50
 """Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
-back (``calls``); upstream has 50 to 100 by now (capi.md appendix F)."""
+back (``calls``); upstream has 50 to 100 by now."""
 
 
 class Machines:

@@ -1,10 +1,9 @@
-"""A Node of a workload cluster, with no more of it than the core reads; and how it is found.
+"""Nodes of workload clusters, as far as this context reads them. Pure.
 
 Theory.      There may be thousands of clusters, and a Node is mostly a list of images, capacities and
              heartbeats. The kind is pruned: its caches keep the fields below, a tenth of a Node.
 Invariants.  A Node with a providerID is in ``BY_PROVIDER_ID``.
-Source       capi.md §6.5 (which fields), §5.1 (from a Node to its machine).
-Called by    ``clusters.world``; the machine and health check controllers.
+Called by    ``clusters.world``; the controllers of Machines and of MachineHealthChecks.
 """
 
 from collections.abc import Iterator

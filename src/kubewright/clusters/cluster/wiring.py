@@ -1,12 +1,11 @@
 """One Cluster, one pass: look, decide, act, report. And what wakes a Cluster.
 
 Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does in
-             what the contract names (``external.changes``), when the first machine of its control plane
+             what the contract names (``external.object``), when the first machine of its control plane
              becomes a Node, when a Secret of its own changes, and, while it is being deleted, when one of
              its children comes, becomes its own or is gone. The status is of a second look, after the steps:
              the caches show our own writes.
 Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
-Source       capi.md §6.1, appendix A.
 Called by    ``runtime.controller``; put together by ``clusters.world``.
 """
 
@@ -22,11 +21,10 @@ from kubewright.base import delays
 from kubewright.clusters import paces
 from kubewright.clusters.cluster.act import Actor, Outcome
 from kubewright.clusters.cluster.decide import decide, kubeconfig_differs, kubeconfig_problem
-from kubewright.clusters.cluster.look import Looker
+from kubewright.clusters.cluster.look import Looker, Verifier
 from kubewright.clusters.cluster.seen import Seen
 from kubewright.clusters.cluster.status import events_of, status_of
-from kubewright.clusters.cluster.verification import Verifier
-from kubewright.clusters.external.changes import same_for_cluster
+from kubewright.clusters.external.object import same_for_cluster
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.passes import idle, planned

@@ -1,11 +1,4 @@
-"""One MachineHealthCheck, one pass: look, decide, act, report. And what wakes a check.
-
-Theory.      A check looks at all of its machines in each pass. It is woken by a change of one of them or
-             of its Node that may matter (no heartbeat does), by its cluster, by the template of its
-             requests, and by time: when the next machine would become unhealthy.
-Source       capi.md §8, appendix A.
-Called by    ``runtime.controller``; put together by ``clusters.world``.
-"""
+"""X"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,12 +9,11 @@ from kubewright.api.cluster.validate import validate_health_check
 from kubewright.api.faults import summary
 from kubewright.clusters import owned
 from kubewright.clusters.healthcheck.act import Actor
-from kubewright.clusters.healthcheck.decide import Judged, decide
+from kubewright.clusters.healthcheck.decide import Judged, decide, status_of, status_of_invalid
 from kubewright.clusters.healthcheck.look import Looker, selector_of
-from kubewright.clusters.healthcheck.status import status_of, status_of_invalid
 from kubewright.clusters.indexes import BY_CLUSTER
+from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.owned import cluster_of
-from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID
 from kubewright.runtime.controller import Controller
