@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from kubewright.api.machine import names
-from kubewright.base.clock import parse_duration
 from kubewright.base.delays import EVICTION
+from kubewright.base.durations import parse_duration
 from kubewright.machines.settings import FORCE_AFTER_SILENCE
 from kubewright.wire import selectors
 from simulation.invariants.facts import (

@@ -19,7 +19,7 @@ from msgspec.structs import replace as with_fields
 from kubewright.api.core import POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.base.clock import Witness
+from kubewright.base.witness import Witness
 from kubewright.builtin import budgets
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.driver.life.calls import VmCalls

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 
 
 class Fault(StrEnum):

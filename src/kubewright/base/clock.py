@@ -12,10 +12,9 @@ Called by    every package, through the ``clock`` argument of a constructor.
 
 import asyncio
 import random
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 from uuid import UUID
 
 
@@ -111,83 +110,3 @@ def parse_rfc3339(text: str) -> datetime:
 def stamp(moment: datetime | None) -> float | None:
     """Seconds since the epoch; None for None."""
     return moment.timestamp() if moment is not None else None
-
-
-T = TypeVar("T")
-"""How times are told: as datetimes, or as seconds since the epoch."""
-
-
-class Witness(Generic[T]):
-    """Remembers one state for each key, and when it came to be. ``now`` reads a ``SteadyClock``."""
-
-    def __init__(self, now: Callable[[], T]) -> None:
-        self._now = now
-        self._seen: dict[str, tuple[Any, T | None]] = {}
-
-    def began(self, key: str, state: Any, dated: T | None) -> T | None:
-        """When ``key`` came to be in ``state``, if this process saw it; None: its date counts."""
-        known = self._seen.get(key)
-        if known is None or known[0] != state:
-            now: Any = self._now()
-            seen = known is not None or (dated is not None and dated > now)
-            known = self._seen[key] = (state, now if seen else None)
-        return known[1]
-
-    def since(self, key: str, dated: T | None) -> T | None:
-        """Since when ``key`` is what it is since ``dated``; None while it is not. It notes the date."""
-        began = self.began(key, dated, dated)
-        return began if began is not None and dated is not None else dated
-
-    def forget(self, key: str) -> None:
-        """It is gone for good."""
-        self._seen.pop(key, None)
-
-
-_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST = 2**63 / 1e9  # Go counts nanoseconds in 64 bits: some 292 years
-_MOST_SHOWN = 64
-_TERM = re.compile(r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
-
-
-def parse_duration(text: str) -> timedelta:
-    """Read a Go duration.
-
-    Raises:
-        ValueError: the text is not a duration; the message quotes it.
-    """
-    sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-    if body == "0":
-        return timedelta()
-    seconds, at = 0.0, 0
-    while at < len(body) and (term := _TERM.match(body, at)):
-        seconds += float(term[1]) * _UNIT[term[2]]
-        at = term.end()
-    if at == 0 or at != len(body) or seconds >= _LONGEST:
-        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-        raise ValueError(f"{shown!r} is not a duration; write it like 90s, 20m or 1h30m")
-    return sign * timedelta(seconds=seconds)
-
-
-def format_duration(value: timedelta) -> str:
-    """Write a duration as Go prints it: ``0s``, ``1.5s``, ``20m0s``, ``2h0m0s``, ``150ms``."""
-    micros = round(value / timedelta(microseconds=1))
-    if micros == 0:
-        return "0s"
-    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
-    if micros < 1_000:
-        return f"{sign}{micros}µs"
-    if micros < 1_000_000:
-        return f"{sign}{_plain(micros / 1_000)}ms"
-    minutes, micros = divmod(micros, 60_000_000)
-    hours, minutes = divmod(minutes, 60)
-    head = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{head}{_plain(micros / 1_000_000)}s"
-
-
-def time_left(value: timedelta) -> str:
-    """How long it is until something, for people: in whole seconds, rounded up; ``0s`` when it has come."""
-    return format_duration(timedelta(seconds=max(0, -(-value // timedelta(seconds=1)))))
-
-
-def _plain(number: float) -> str:
-    return f"{number:.6f}".rstrip("0").rstrip(".")

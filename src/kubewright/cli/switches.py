@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_origin,
 
 import typer
 
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from typing import Any
 
 import structlog
 
-from kubewright.base.clock import Clock, format_duration
+from kubewright.base.clock import Clock
+from kubewright.base.durations import format_duration
 from kubewright.base.errors import InvalidInput, single
 from kubewright.clusters.sessions import by_sockets
 from kubewright.compose.assembly import Assembly, close

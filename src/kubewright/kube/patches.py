@@ -38,7 +38,7 @@ import msgspec
 
 from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import format_duration
+from kubewright.base.durations import format_duration
 from kubewright.wire.errors import Conflict, Invalid, Refusal
 from kubewright.wire.gvk import Key, Resource
 

@@ -31,7 +31,7 @@ from kubewright.api.machine.names import (
 )
 from kubewright.api.machine.v1alpha1 import Machine, MachineSpec
 from kubewright.base import delays
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.limits import number_of
 from kubewright.nodes import health
 from kubewright.nodes.drain.policy import DrainPolicy, Force

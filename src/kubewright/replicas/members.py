@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Any, Generic
 
 from kubewright.api.kinds import Undecodable
-from kubewright.base.clock import SteadyClock, Witness
+from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer

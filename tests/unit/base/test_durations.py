@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.base.clock import format_duration, parse_duration, time_left
+from kubewright.base.durations import format_duration, parse_duration, time_left
 
 US = timedelta(microseconds=1)
 READ = [

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kubewright.base.clock import SteadyClock, Witness
+from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
 from kubewright.testing.clocks import BEGIN, ManualClock
 
 T0 = BEGIN.timestamp()

@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.templates.catalog import Catalog, Entry, read
 from kubewright.controlplanes.templates.choice import Choice, choose

@@ -41,7 +41,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.wire import naming, selectors
 from kubewright.wire.errors import BadRequest
 

@@ -45,7 +45,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     TemplateComponents,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")

@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from kubewright.api.meta import integer
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 
 # Labels
 NODE_LABEL = "node"

@@ -22,7 +22,7 @@ from typing import Any
 import jsonschema_rs
 
 from kubewright.apiserver.schema import patterns
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.limits import remembered
 
 PREFIX = "k8s:"

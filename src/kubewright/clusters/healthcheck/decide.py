@@ -44,7 +44,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.cluster.validate import MAX_UNHEALTHY, read_unhealthy_range
 from kubewright.api.conditions import condition_of, is_condition_true, without_condition
-from kubewright.base.clock import format_duration, parse_duration
+from kubewright.base.durations import format_duration, parse_duration
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Awaited, Plan, in_seconds, soonest
 from kubewright.clusters import owned

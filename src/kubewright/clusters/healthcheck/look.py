@@ -24,7 +24,8 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.cluster.validate import default_health_check
 from kubewright.api.conditions import find_true_condition
-from kubewright.base.clock import SteadyClock, Witness, stamp
+from kubewright.base.clock import SteadyClock, stamp
+from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import TEMPLATE, External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
 from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster

@@ -30,8 +30,8 @@ from kubewright.api.cluster.conditions import Reason
 from kubewright.api.cluster.v1beta1 import DRAIN, SKIP, WAIT_COMPLETED, Cluster, Machine, MachineDrainRule
 from kubewright.api.core import Pod
 from kubewright.api.meta import LabelSelector
-from kubewright.base.clock import format_duration
 from kubewright.base.delays import SOON, UNHEARD
+from kubewright.base.durations import format_duration
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields

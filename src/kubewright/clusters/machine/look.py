@@ -36,9 +36,10 @@ from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE
 from kubewright.api.meta import Object
 from kubewright.api.storage import VOLUME_ATTACHMENT
-from kubewright.base.clock import Clock, Witness
+from kubewright.base.clock import Clock
 from kubewright.base.delays import BEHIND, SHORT
 from kubewright.base.errors import KubewrightError, Retry
+from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,

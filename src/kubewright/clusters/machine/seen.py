@@ -14,7 +14,7 @@ from typing import Any
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machine, ObjectReference
 from kubewright.api.meta import OwnerReference, owner_of
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import External
 from kubewright.clusters.node import ClusterNode

@@ -25,8 +25,8 @@ from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import Witness
 from kubewright.base.errors import InvalidInput
+from kubewright.base.witness import Witness
 from kubewright.controlplanes import members
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client

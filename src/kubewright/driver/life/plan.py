@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kubewright.base.clock import time_left
 from kubewright.base.delays import LONG
+from kubewright.base.durations import time_left
 from kubewright.base.plan import Awaited
 from kubewright.driver.errors import Code, DriverError, During
 from kubewright.driver.life.seen import Verb, VmSeen

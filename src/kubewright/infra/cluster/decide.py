@@ -35,7 +35,7 @@ from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, Condi
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
 from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base import delays
-from kubewright.base.clock import time_left
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE, Awaited, Event
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import remedy

@@ -49,7 +49,7 @@ from kubewright.api.infra.names import (
 )
 from kubewright.api.infra.v1beta1 import KubewrightMachineStatus
 from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
-from kubewright.base.clock import format_duration, time_left
+from kubewright.base.durations import format_duration, time_left
 from kubewright.base.plan import AT_ONCE, Awaited, Event, in_order
 from kubewright.driver.answers import in_one_line, with_console
 from kubewright.driver.errors import DriverError

@@ -25,7 +25,8 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.base import delays
-from kubewright.base.clock import format_duration, rfc3339
+from kubewright.base.clock import rfc3339
+from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import REFUSALS, Code, DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want

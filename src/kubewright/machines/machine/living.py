@@ -57,7 +57,7 @@ from kubewright.api.machine.names import (
     UpdateResult,
 )
 from kubewright.base import delays
-from kubewright.base.clock import time_left
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.answers import in_one_line
 from kubewright.driver.errors import Code, DriverError, During

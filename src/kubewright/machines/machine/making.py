@@ -27,7 +27,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.meta import with_finalizer
 from kubewright.base import delays
-from kubewright.base.clock import time_left
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE, soonest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want

@@ -27,8 +27,9 @@ from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine.names import NodeConditionType
 from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
-from kubewright.base.clock import SteadyClock, Witness
+from kubewright.base.clock import SteadyClock
 from kubewright.base.errors import KubewrightError
+from kubewright.base.witness import Witness
 from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Change, Informer
 from kubewright.machines.machine.seen import Begun, Refused, Step, reported

@@ -29,7 +29,8 @@ from kubewright.api.core import NodeAddress
 from kubewright.api.machine import names
 from kubewright.api.machine.names import REASONED_CONDITIONS, OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
-from kubewright.base.clock import format_duration, rfc3339
+from kubewright.base.clock import rfc3339
+from kubewright.base.durations import format_duration
 from kubewright.driver.answers import with_console
 from kubewright.driver.errors import Code
 from kubewright.machines.machine.preservation import new_expiry

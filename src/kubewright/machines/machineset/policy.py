@@ -26,7 +26,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.machine.validate import validate_deployment, validate_set, with_defaults
 from kubewright.api.meta import ObjectMeta, with_finalizer
-from kubewright.base.clock import format_duration
+from kubewright.base.durations import format_duration
 from kubewright.base.plan import Awaited
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer

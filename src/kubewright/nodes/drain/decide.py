@@ -31,7 +31,7 @@ from math import ceil
 from kubewright.api.capacity.v1alpha1 import PLACEHOLDER_LABEL
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
-from kubewright.base.clock import format_duration
+from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.plan import (
     NO_REQUESTS,
     DrainPlan,

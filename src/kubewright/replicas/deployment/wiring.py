@@ -9,9 +9,9 @@ Called by    ``runtime.controller``; each world wires its own (``machines.world`
 from typing import Any, Generic
 
 from kubewright.base import delays
-from kubewright.base.clock import Witness
 from kubewright.base.errors import After, KubewrightError
 from kubewright.base.plan import Plan
+from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer, Informers
 from kubewright.replicas.deployment.act import Actor

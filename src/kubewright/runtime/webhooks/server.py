@@ -21,7 +21,7 @@ import structlog
 from aiohttp import web
 
 from kubewright.api.webhooks.review import Webhook, reviewed
-from kubewright.base.clock import parse_duration
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import BODY_BYTES
 from kubewright.pki import tls
