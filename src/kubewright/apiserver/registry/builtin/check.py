@@ -216,7 +216,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "apps.v1.Deployment": (
         at_least(0, *_COUNTS), workload.selector("deployment"), workload.template(), workload.strategy,
-        workload.amounts(*_SURGE, bounded=_SURGE[1:]), workload.progress, immutable("spec.selector"),
+        workload.amounts(*_SURGE, capped=_SURGE[1:]), workload.progress, immutable("spec.selector"),
     ),
     "apps.v1.ReplicaSet": (
         at_least(0, *_COUNTS[:2]), workload.selector("replicaset"), workload.template(),
@@ -231,7 +231,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "coordination.v1.Lease": (at_least(1, "spec.leaseDurationSeconds"), at_least(0, "spec.leaseTransitions")),
     "node.v1.RuntimeClass": (_runtime_class, immutable("handler")),
     "policy.v1.PodDisruptionBudget": (
-        _budget, workload.amounts(*_PDB, bounded=_PDB), workload.selectors("spec.selector"),
+        _budget, workload.amounts(*_PDB, capped=_PDB), workload.selectors("spec.selector"),
     ),
     "rbac.v1.ClusterRole": (_policy_rules, _aggregation),
     "rbac.v1.ClusterRoleBinding": (_role_ref,),
@@ -254,5 +254,5 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
 
 def of(definition: str) -> Callable[[Object, Object | None], list[Cause]]:
     """The hook of a kind: the causes of all its rules, in order, as many as are looked at."""
-    rules = _RULES.get(definition, ())
-    return lambda new, old: some(cause for rule in rules for cause in rule(new, old))
+    of_kind = _RULES.get(definition, ())
+    return lambda new, old: some(cause for rule in of_kind for cause in rule(new, old))

@@ -8,7 +8,7 @@ Source       kube-apiserver's validation of core, sentences and paths observed o
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +19,7 @@ from kubewright.apiserver.schema.node import Object, at
 from kubewright.wire import naming
 from kubewright.wire.quantity import parse, shown
 
-Spec = Mapping[str, Any]
+Spec = dict[str, Any]
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EQUAL, _EXISTS, _NUMERIC = "Equal", "Exists", ("Lt", "Gt")

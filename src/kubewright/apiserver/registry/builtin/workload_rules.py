@@ -198,9 +198,9 @@ def _holds(rule: Spec, labels: dict[str, str]) -> bool:
     return False  # fmt: skip
 
 
-def amounts(*paths: str, bounded: Iterable[str] = ()) -> Rule:
-    """Numbers or percentages; those in ``bounded`` are at most 100 %."""
-    limited = frozenset(bounded)
+def amounts(*paths: str, capped: Iterable[str] = ()) -> Rule:
+    """Numbers or percentages; those in ``capped`` are at most 100 %."""
+    limited = frozenset(capped)
 
     def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
         for path in paths:
