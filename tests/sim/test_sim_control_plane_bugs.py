@@ -13,8 +13,8 @@ from kubewright.controlplanes.component import workload as rollout
 from kubewright.controlplanes.component.decide import Apply, Plan, Remove, RemoveFinalizer, Replace
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.snapshots.restoring import act as restoring
-from kubewright.controlplanes.snapshots.restoring.decide import Seen as Restore
+from kubewright.controlplanes.snapshots import act as carried_out
+from kubewright.controlplanes.snapshots.restoring import Seen as Restore
 from kubewright.controlplanes.snapshots.stores import FolderStore
 from kubewright.pki import keyring as certificates
 from kubewright.pki import rotation
@@ -131,7 +131,7 @@ def stop_in_any_order(patch: Patch) -> None:
 
 def restore_one_member(patch: Patch) -> None:
     """Only the data of the first member is replaced."""
-    patch.setattr(restoring, "etcd_addresses", lambda _family: ())
+    patch.setattr(carried_out, "etcd_addresses", lambda _family: ())
 
 
 def let_go_halfway(patch: Patch) -> None:

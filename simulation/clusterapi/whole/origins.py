@@ -153,7 +153,9 @@ async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     now, place = clock_of(person).now(), ApiEndpoint(host=HOST, port=PORT)
     body = kubeconfig_secret("demo", owner, place, authority, now)
     body["metadata"]["namespace"] = NAMESPACE_NAME
-    await person.make(SECRET, "demo-kubeconfig", **body)
+    await person.make(
+        SECRET, "demo-kubeconfig", **{part: body[part] for part in ("metadata", "type", "data")}
+    )
 
 
 async def managed_elsewhere(person: Person) -> None:

@@ -189,6 +189,25 @@ def _ended(background: asyncio.Task[None]) -> None:
         log.error("housekeeping stopped", exc_info=error)
 
 
+def opened(folder: Path, *, power_loss: bool = True, accept_loss: bool = False) -> SqliteLog:
+    """The log of a server in ``folder``, and beside it the key of tokens, which a new folder lacks.
+
+    A server does the same when it is made. But that waits for the disk half a dozen times, so who makes
+    servers beside others that work calls this in a thread first, and passes the log.
+
+    Raises:
+        InvalidInput: as ``SqliteLog``; or the key of tokens cannot be read, or is none.
+    """
+    log = SqliteLog(folder, power_loss=power_loss, accept_loss=accept_loss)
+    try:
+        _token_key(folder)
+        log.claim(TOKEN_KEY_FILE)
+    except BaseException:
+        log.close()
+        raise
+    return log
+
+
 def _token_key(folder: Path | None) -> bytes:
     """The key of tokens, kept beside the data so that tokens outlive a restart.
 

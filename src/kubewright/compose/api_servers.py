@@ -21,6 +21,7 @@ import asyncio
 import shutil
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,7 +36,7 @@ from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, TO_KUBELETS, Pki
 from kubewright.apiserver.kubelets.dialing import Streams
-from kubewright.apiserver.server import ApiServer
+from kubewright.apiserver.server import ApiServer, opened
 from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
@@ -66,6 +67,9 @@ TRIES = 100
 
 FIRST_PORT = 20_000
 """Ports above this make addresses where nothing listens: they are only names."""
+
+MOST_OPENING = 8
+"""Data folders that are opened at the same time: each waits for the disk."""
 
 
 @dataclass(slots=True)
@@ -148,6 +152,7 @@ class Planes:
         """As ``ControlPlanes.served_by_process``; set where other processes run control planes."""
         self._bound: dict[str, socket.socket] = {}
         self._last_port = FIRST_PORT
+        self._threads = ThreadPoolExecutor(MOST_OPENING, thread_name_prefix="open")
 
     def reserve(self, owner: str, *, hosted: bool = False) -> str:
         """As ``ControlPlanes.reserve``. ``hosted``: for a hosted control plane."""
@@ -279,14 +284,29 @@ class Planes:
             await self._planes.pop(address).server.close()
         for address in list(self._bound):
             self._unbind(address)
+        self._threads.shutdown(wait=False)
 
     async def _new_plane(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
-        log = None if path is None else SqliteLog(path, power_loss=False, accept_loss=self._accept_loss)
+        log = None if path is None else await self._opened(path)
         server = ApiServer(self._clock, path=path, log=log)
         await server.start()
         client = Client(InProcess(server.handle), self._clock, name=f"cluster {address}")
         return Plane(address, server, authority, keys, Informers(client))
+
+    async def _opened(self, path: Path) -> SqliteLog:
+        """The log of a control plane. A thread opens it: a disk that is slow delays no other control plane.
+
+        Raises:
+            InvalidInput: as ``opened``.
+        """
+        work = partial(opened, path, power_loss=False, accept_loss=self._accept_loss)
+        opening = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close)  # nobody takes it any more
+            raise
 
     def _identity(self, request: PlaneRequest) -> Identity:
         if not request.authority:
@@ -392,6 +412,11 @@ class Planes:
 
     def _path(self, address: str) -> Path | None:
         return None if self._folder is None else self._folder / _folder_of(address)
+
+
+def _close(opening: "asyncio.Future[SqliteLog]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _folder_of(address: str) -> str:

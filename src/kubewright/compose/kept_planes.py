@@ -1,11 +1,14 @@
 """What outlives this process of the nested control planes in it: a file, by namespace and cluster name.
 
 Invariants.  A change is remembered once the file has it: a write that fails is made again by the next call.
-             A file that is damaged is never replaced.
+             A file that is damaged is never replaced. Whoever writes later writes all that is kept by then.
 Called by    ``task_hosting``.
 """
 
+import asyncio
+from itertools import count
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 from msgspec import structs
@@ -35,6 +38,13 @@ class KeptPlanes:
     def __init__(self, folder: Path | None, claims: Claims) -> None:
         self._file, self._claims = None if folder is None else folder / FILE, claims
         self._kept = _read(self._file)
+        self._changes: dict[str, Kept] = {}
+        """What the file is to have next."""
+        self._writing = asyncio.Lock()
+        self._disk = Lock()
+        self._numbered = count(1)
+        self._newest = 0
+        """The number of the newest content that the file has."""
         if self._kept:
             claims.add(FILE)
 
@@ -50,21 +60,47 @@ class KeptPlanes:
         """Keep the address of a new one."""
         self._write({**self._kept, key: Kept(address)})
 
-    def change(self, key: str, **changes: bool) -> None:
-        """Keep what has changed of one."""
-        after = structs.replace(self._kept[key], **changes)
-        if after != self._kept[key]:
-            self._write({**self._kept, key: after})
-
     def forget(self, key: str) -> None:
         """Keep nothing of it any more."""
+        self._changes.pop(key, None)
         self._write({each: its for each, its in self._kept.items() if each != key})
+
+    async def change(self, key: str, **changes: bool) -> None:
+        """Keep what has changed of one. A thread waits for the disk; changes of many are one write."""
+        after = structs.replace(self._changes.get(key, self._kept[key]), **changes)
+        if after == self._kept[key] and key not in self._changes:
+            return
+        if self._file is None:
+            self._kept = {**self._kept, key: after}
+            return
+        self._changes[key] = after
+        async with self._writing:
+            if self._changes.get(key) is after:  # else a write that has ended meanwhile had it
+                await self._write_changes()
+
+    async def _write_changes(self) -> None:
+        changes, kept, number = dict(self._changes), self._kept, 0
+        while kept is not self._kept or not number:  # an address was added, or one forgotten, meanwhile
+            kept, number = self._kept, next(self._numbered)
+            content = {**kept, **{key: each for key, each in changes.items() if key in kept}}
+            await asyncio.to_thread(self._put, number, content)
+        self._kept = content
+        for key, each in changes.items():
+            if self._changes.get(key) is each:
+                del self._changes[key]
 
     def _write(self, kept: dict[str, Kept]) -> None:
         if self._file is not None:
-            write_private(self._file, msgspec.json.encode(kept) + b"\n")
+            self._put(next(self._numbered), kept)
             self._claims.add(FILE)
         self._kept = kept
+
+    def _put(self, number: int, kept: dict[str, Kept]) -> None:
+        """Write this content, unless the file has a newer one."""
+        with self._disk:
+            if self._file is not None and number > self._newest:
+                write_private(self._file, msgspec.json.encode(kept) + b"\n")
+                self._newest = number
 
 
 def _read(file: Path | None) -> dict[str, Kept]:

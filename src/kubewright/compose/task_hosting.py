@@ -107,11 +107,11 @@ class TaskHosting:
         identity, now = workload.identity, self._clock.now().timestamp()
         async with self._changing(identity) as nested:
             if identity.component is Component.ETCD:
-                self._keep(identity, data=True)
+                await self._keep(identity, data=True)
                 if (
                     self._with_data(identity) == frozenset()
                 ):  # a user gives up the data, or it is a new etcd's
-                    self._keep(identity, written=False)
+                    await self._keep(identity, written=False)
             part = nested.parts.get(identity.component)
             if part is None or not part.workload.replicas:
                 part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
@@ -208,7 +208,7 @@ class TaskHosting:
         try:
             nested.plane = await self._planes.begin_hosted(self._address(identity), keys_of(part.workload))
             part.message = ""
-            self._keep(identity, written=self._has_database(identity))
+            await self._keep(identity, written=self._has_database(identity))
         except KubewrightError as error:
             part.message = str(error).replace(f"{self._folder}{os.sep}", "")
             log.warning(
@@ -294,18 +294,18 @@ class TaskHosting:
         path = self._planes.data_folder(self._address(identity))
         return path is not None and (path / DATA_FILE).exists()
 
-    def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
+    async def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
         """Write what has changed of ``Kept``; its address is reserved if it has none."""
         self._address(identity)
-        self._kept.change(str(_plane_key(identity)), **changes)
+        await self._kept.change(str(_plane_key(identity)), **changes)
 
     async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """Delete the data of an etcd that is removed; or only forget that it is wanted."""
         if keep_data:
-            self._keep(identity, data=False)
+            await self._keep(identity, data=False)
             return
         await self._planes.end(self._address(identity))
-        self._keep(identity, data=False, written=False)
+        await self._keep(identity, data=False, written=False)
 
     def _release(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""

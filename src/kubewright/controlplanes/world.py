@@ -37,10 +37,8 @@ from kubewright.controlplanes.etcd import Members
 from kubewright.controlplanes.hosting.contract import EMBEDDED, Hosts
 from kubewright.controlplanes.nestedcluster import wiring as nestedcluster
 from kubewright.controlplanes.plane import wiring as plane
-from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
-from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
-from kubewright.controlplanes.snapshots.taking import reconciler as taking
-from kubewright.controlplanes.snapshots.taking.act import Stream
+from kubewright.controlplanes.snapshots import wiring as snapshots
+from kubewright.controlplanes.snapshots.act import Stream
 from kubewright.controlplanes.templated import wiring as templated
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.users import restored
@@ -84,13 +82,13 @@ CONTROLLERS = (
         "makes the components of a nested control plane that names a template",
     ),
     ControllerInfo(
-        taking.CONTROLLER,
+        snapshots.SNAPSHOTS,
         "ControlPlaneSnapshot",
         LEASE,
         "copies the data of a nested control plane into a file",
     ),
     ControllerInfo(
-        schedules.CONTROLLER,
+        snapshots.SCHEDULES,
         "ControlPlaneSnapshotSchedule",
         LEASE,
         "creates snapshots at their times, and deletes those beyond a number",
@@ -108,7 +106,7 @@ CONTROLLERS = (
         "deletes what a restore has brought back of users that were deleted",
     ),
     ControllerInfo(
-        restoring.CONTROLLER,
+        snapshots.RESTORES,
         "ControlPlaneRestore",
         LEASE,
         "puts a snapshot in the place of the data of a nested control plane",
@@ -165,11 +163,11 @@ def world(
         made += wiring.wire(environment, setup, chosen)
         others: dict[str, Callable[[], Controller]] = {
             templated.CONTROLLER: lambda: templated.wire(environment),
-            taking.CONTROLLER: lambda: taking.wire(environment, hosts, stream),
-            schedules.CONTROLLER: lambda: schedules.wire(environment),
+            snapshots.SNAPSHOTS: lambda: snapshots.wire_snapshots(environment, hosts, stream),
+            snapshots.SCHEDULES: lambda: snapshots.wire_schedules(environment),
             users.CONTROLLER: lambda: users.wire(environment, connect),
             restored.CONTROLLER: lambda: restored.wire(environment, connect),
-            restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
+            snapshots.RESTORES: lambda: snapshots.wire_restores(environment, hosts),
         }
         return Runnables([*made, *(wired() for name, wired in others.items() if name in chosen)])
 

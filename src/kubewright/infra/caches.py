@@ -7,7 +7,7 @@ Theory.      The management cluster has everything: our objects (``machines``, `
              A copy of an object of ours (``kubectl get -o yaml``, a backup) may have its owner references and
              the name by which clouds know it. Which of the two is meant says the reference of the core.
 Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
-Called by    ``machine``, ``cluster``, ``template``, ``credentials`` and ``orphans``.
+Called by    ``machine``, ``cluster``, ``template``, ``world`` and ``orphans``.
 """
 
 from collections.abc import Iterable, Mapping

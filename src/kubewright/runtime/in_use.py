@@ -4,8 +4,7 @@ Theory.      A VM can only be deleted with what it was made with. Deleted too ea
              stays, marked as being deleted, until nothing needs it; so users may delete in any order.
 Invariants.  One write when the first user appears, one when the last is gone; none in between. An object that
              is already being deleted takes no new finalizers.
-Source       mcm.md §8.
-Called by    ``machines.machineclass`` for classes and Secrets, ``infra.credentials`` for Secrets.
+Called by    ``machines.machineclass`` for classes and Secrets, ``infra.world`` for Secrets.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -83,16 +83,18 @@ class Outcome:
 
     ``meta``    the object's metadata, as our last write of this pass left it
     ``wake``    when to look again at the latest; at first what the plan says
+    ``seen``    what was seen with what a step has added to it (what it made), for the status; None: nothing
     ``gone``    our finalizer is off: there may be no such object any more, and nothing more is written
     ``shown``   what failed and the status says, by what it is about
     ``errors``  what failed and is raised when the pass is over
     """
 
-    __slots__ = ("errors", "gone", "meta", "shown", "wake")
+    __slots__ = ("errors", "gone", "meta", "seen", "shown", "wake")
 
     def __init__(self, meta: ObjectMeta, wake: timedelta | None = None) -> None:
         self.meta = meta
         self.wake = wake
+        self.seen: Any = None
         self.gone = False
         self.shown: dict[str, str] = {}
         self.errors: list[KubewrightError] = []
@@ -270,6 +272,8 @@ class ObjectReconciler(Generic[Obj, View, P]):
     async def report(self, found: Obj, seen: View, plan: P, outcome: Outcome) -> Result | None:
         """Write the status, and send the events; when to come back for a status that would be too early."""
         written, again, status = False, None, None
+        if outcome.seen is not None:
+            seen = outcome.seen
         if not outcome.gone:
             if self.looks_again:
                 meta = found.metadata

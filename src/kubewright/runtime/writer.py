@@ -1,12 +1,11 @@
 """How a controller writes onto the objects of its kind: finalizer, status, any patch.
 
-Map.         ``Writer`` writes; ``Uids`` says which object has gone, so that what is known of it can go too.
 Invariants.  Every write carries uid and version of what was seen: a later object of the same name is never
              touched, and no change of others is lost. No PUT.
-Called by    the controllers of ``infra`` and ``controlplanes``.
+Called by    ``kernel``, and the controllers of ``controlplanes`` that are not on it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from kubewright.api.diff import merge_patch
@@ -56,19 +55,3 @@ class Writer(Generic[T]):
         if patch:
             await self.patch(meta, {"status": patch}, subresource="status")
         return bool(patch)
-
-
-class Uids:
-    """The uid of the object that has a name now; ``forget`` is called with the one that had it before."""
-
-    def __init__(self, forget: Callable[[str], None]) -> None:
-        self._forget = forget
-        self._uids: dict[Key, str] = {}
-
-    def note(self, key: Key, uid: str) -> None:
-        """The object of this name has this uid; an empty one: there is none."""
-        before = self._uids.pop(key, "")
-        if before and before != uid:
-            self._forget(before)
-        if uid:
-            self._uids[key] = uid

@@ -8,8 +8,8 @@ from tests.api.controlplanes.buckets import KEY, buckets
 
 from kubewright.api.controlplane.snapshots import BucketLocation
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.snapshots.buckets import bucket_store
 from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
+from kubewright.controlplanes.snapshots.stores import bucket_store
 
 pytestmark = pytest.mark.looptime(False)
 SECRET = {"accessKeyId": KEY.encode() + b"\n", "secretAccessKey": b"secret"}

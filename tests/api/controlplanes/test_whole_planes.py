@@ -24,7 +24,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.controlplanes.caches import Caches
-from kubewright.controlplanes.plane.wiring import ControlPlanes
+from kubewright.controlplanes.plane.act import ControlPlanes
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.informer import Change, Informers

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import structs
@@ -14,6 +15,7 @@ from kubewright.api.diff import merge_patch
 from kubewright.base import delays
 from kubewright.base.errors import After, InvalidInput, KubewrightError
 from kubewright.controlplanes import members
+from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component import act
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
@@ -35,6 +37,8 @@ from kubewright.controlplanes.etcd import NoAnswer
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.hosting.contract import EMBEDDED, Hosts, Running, Workload, WorkloadIdentity
 from kubewright.kube.errors import Deposed
+from kubewright.runtime.kernel import Outcome
+from kubewright.runtime.sessions.session import Session
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import Conflict, Forbidden
@@ -138,7 +142,7 @@ class Etcd:
 class Watched(Shelf):
     """A server that notes, whenever it is asked, whether the act says that it writes this status."""
 
-    actor: act.Actor | None = None
+    actor: act.Components | None = None
     known = False
 
     async def handle(self, request: Any) -> Any:
@@ -147,7 +151,7 @@ class Watched(Shelf):
 
 
 class Stage:
-    """An actor, and all that it works with.
+    """The reconciler, and all that it works with.
 
     ``holds``    the host that has something of the workload
     ``fails``    what hosts, etcd and keeper answer; ``refused``: the API server
@@ -170,7 +174,10 @@ class Stage:
         }
         keeper, catalog = Etcd(self.around, None, fails), {}
         setup = ComponentSetup(Hosts(**places), catalog, "", keeper, self.connect, self.entitled)
-        self.actor = self.shelf.actor = act.Actor(API_SERVER, self.shelf.client, setup, self.told)
+        session: Any = Session(self.shelf.client, self.shelf.caches)
+        environment: Any = SimpleNamespace(control=session, recorder=self.told)
+        caches = Caches(self.shelf.caches)
+        self.actor = self.shelf.actor = act.Components(API_SERVER, environment, caches, setup)
         if refused is not None:
             self.shelf.answers[PATH] = refused
 
@@ -199,7 +206,7 @@ def doing(*steps: Step, of: Seen = HERE, laid: bool = True, **stage: Any) -> Cal
         on = Stage(**stage)
         if laid:
             on.shelf.lay(NESTED_API_SERVER, structs.replace(of.component, metadata=with_version(of)))
-        came = await happened(on.actor.perform(of, Plan(steps)), on.told)
+        came = await happened(on.actor.perform(of, Plan(steps), Outcome(of.component.metadata)), on.told)
         assert on.told.sources <= {COMPONENT_REPORTER}
         return on.shelf, replace(came, outcome=on.around)
 
@@ -219,13 +226,14 @@ def reporting(*views: Seen, forgets: bool = False, laid: bool = True, **stage: A
         if laid:
             on.shelf.lay(NESTED_API_SERVER, views[0].component)
         for view in views:
-            came = await happened(on.actor.report(view), on.told)
+            of = view.component
+            came = await happened(on.actor.report(of, view, Plan(), Outcome(of.metadata)), on.told)
             assert on.told.sources <= {COMPONENT_REPORTER}
             assert on.shelf.known or not on.shelf.writes
             assert not on.actor.writing
             if forgets:
-                on.actor.forget(KEY)
-                on.actor.forget(KEY)  # nothing is known of it any more
+                on.actor.forget(KEY, of.metadata.uid)
+                on.actor.forget(KEY, of.metadata.uid)  # nothing is known of it any more
         return on.shelf, came
 
     return act_

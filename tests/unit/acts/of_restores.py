@@ -20,9 +20,9 @@ from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.members import Credentials
+from kubewright.controlplanes.snapshots.act import NotRestored, Restorer
 from kubewright.controlplanes.snapshots.files import Damaged, NotKept, StoreFailed
-from kubewright.controlplanes.snapshots.restoring.act import NotRestored, Restorer
-from kubewright.controlplanes.snapshots.restoring.decide import Release, ReplaceData, Source, Stop, Verify
+from kubewright.controlplanes.snapshots.restoring import Release, ReplaceData, Source, Stop, Verify
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
@@ -380,7 +380,7 @@ HELD = (
     ),
 )
 ACT = Act(
-    "controlplanes.snapshots.restoring.act",
+    "controlplanes.snapshots.act",
     Verify | ReplaceData | Stop | Release,
     (*ABLE, *VERIFIED, *REPLACED, *DEPOSED, *HELD),
 )

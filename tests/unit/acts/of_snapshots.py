@@ -32,9 +32,9 @@ from kubewright.controlplanes.etcd import NoCredentials, NoData, Streamed
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Hosts, Instance, Running, WorkloadIdentity
 from kubewright.controlplanes.members import Credentials, Endpoint
+from kubewright.controlplanes.snapshots.act import NotTaken, Taker
 from kubewright.controlplanes.snapshots.files import SCRATCH, SQLITE, Damaged, StoreFailed, Taken
-from kubewright.controlplanes.snapshots.taking.act import NotTaken, Taker
-from kubewright.controlplanes.snapshots.taking.decide import DeleteFile, Take
+from kubewright.controlplanes.snapshots.taking import DeleteFile, Take
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf
@@ -448,6 +448,4 @@ DELETED = (
         then=left(said="there is no Secret login for bucket b", kept=DATA),
     ),
 )
-ACT = Act(
-    "controlplanes.snapshots.taking.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DEPOSED, *DELETED)
-)
+ACT = Act("controlplanes.snapshots.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DEPOSED, *DELETED))

@@ -37,6 +37,7 @@ from kubewright.clusters.healthcheck import act as check_act
 from kubewright.clusters.healthcheck import seen as check_seen
 from kubewright.clusters.machine import act as machine_act
 from kubewright.clusters.machine import seen as machine_seen
+from kubewright.controlplanes.caches import Caches as PlaneCaches
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.plane import act as plane_act
 from kubewright.controlplanes.plane import decide as plane_decide
@@ -222,9 +223,10 @@ async def plane() -> tuple[Shelf, Happened]:
     shelf, told = Shelf(), Told()
     of = NestedControlPlane(metadata=META)
     shelf.lay(NESTED_CONTROL_PLANE, of)
-    actor = plane_act.Actor(shelf.client, told)
+    environment = Nothing(control=Nothing(client=shelf.client), recorder=told)
+    actor = plane_act.ControlPlanes(environment, PlaneCaches(shelf.caches))
     plan = plane_decide.Plan((plane_decide.AddFinalizer(),))
-    return shelf, await done(actor.perform(PlaneSeen(Family(of), BEGIN), plan), told)
+    return shelf, await done(actor.carry_out(of, PlaneSeen(Family(of), BEGIN), plan), told)
 
 
 ACTS = {

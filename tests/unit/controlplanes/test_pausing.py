@@ -32,9 +32,7 @@ from kubewright.controlplanes.nestedcluster import decide as nestedcluster
 from kubewright.controlplanes.plane import decide as of_plane
 from kubewright.controlplanes.plane import seen as plane_seen
 from kubewright.controlplanes.plane import status as plane_status
-from kubewright.controlplanes.snapshots.restoring import decide as restoring
-from kubewright.controlplanes.snapshots.schedules import decide as schedules
-from kubewright.controlplanes.snapshots.taking import decide as taking
+from kubewright.controlplanes.snapshots import restoring, schedules, taking
 from kubewright.controlplanes.users import decide as users
 
 PLAIN = ObjectMeta(name="front", namespace="team")

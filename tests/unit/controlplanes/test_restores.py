@@ -15,12 +15,12 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays
 from kubewright.base.errors import Backoff, InvalidInput, KubewrightError
+from kubewright.base.plan import Plan
 from kubewright.controlplanes.family import Family, Pause
 from kubewright.controlplanes.hosting.contract import Replaced
+from kubewright.controlplanes.snapshots import restoring, taking
+from kubewright.controlplanes.snapshots.act import Once
 from kubewright.controlplanes.snapshots.files import StoreFailed, Taken
-from kubewright.controlplanes.snapshots.once.reconciler import Once
-from kubewright.controlplanes.snapshots.restoring import decide as restoring
-from kubewright.controlplanes.snapshots.taking import decide as taking
 from kubewright.testing.acts import Told
 from kubewright.testing.looks import Shelf
 from kubewright.wire.gvk import Key
@@ -317,27 +317,29 @@ def test_a_snapshot_that_was_taken_says_how_it_is_recognized():
     assert taking.status_of(later, "a/file").taken_at is None
 
 
-class OnePolicy:
-    """Restores of which every step fails."""
+class Failing(Once):
+    """The reconciler of restores of which every step fails."""
 
-    kind = CONTROL_PLANE_RESTORE
+    def __init__(self, shelf, told, found, error):
+        super().__init__(shelf.client, shelf.caches.get(CONTROL_PLANE_RESTORE), told)
+        self.found, self.error = found, error
 
-    def __init__(self, found, error):
-        self.found, self.error = {Key("n", found.name): found}, error
+    def get(self, key):
+        return self.found
 
-    def look(self, found):
+    async def look(self, found):
         return restoring.Seen(found, NOW)
 
     def decide(self, seen):
-        return restoring.Plan((restoring.ReplaceData(),), because="its data is replaced")
+        return Plan((restoring.ReplaceData(),), because="its data is replaced")
 
-    async def perform(self, seen, step):
+    def act(self, seen, step, outcome):
         raise self.error
 
-    def status_of(self, seen):
+    def status(self, seen, plan, outcome):
         return structs.replace(seen.found.status, former_data=seen.failed)
 
-    def events(self, seen, status, plan):
+    def news(self, seen, plan, status):
         return ()
 
 
@@ -352,9 +354,8 @@ async def test_a_step_that_fails_is_told_and_comes_again_by_itself(error, retry)
     """A control plane is stopped meanwhile: what a user mends on a machine starts it, without a change."""
     shelf, told, found = Shelf(), Told(), a_restore(namespace="n", uid="r", resourceVersion="101")
     shelf.lay(CONTROL_PLANE_RESTORE, found)
-    once = Once(shelf.client, told, OnePolicy(found, error))
     with pytest.raises(KubewrightError, match=str(error)) as failed:
-        await once.reconcile(Key("n", "back"))
+        await Failing(shelf, told, found, error).reconcile(Key("n", "back"))
     assert failed.value.retry == retry
     assert told.events == [("back", "Failed", str(error), True)]
     assert shelf.at(CONTROL_PLANE_RESTORE, Key("n", "back"))["status"]["formerData"] == str(error)

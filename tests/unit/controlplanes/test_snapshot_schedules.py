@@ -5,14 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_SNAPSHOT_SCHEDULE
-from kubewright.controlplanes.snapshots.schedules.decide import (
-    Create,
-    Delete,
-    Seen,
-    decide,
-    snapshot_of,
-    status_of,
-)
+from kubewright.controlplanes.snapshots.schedules import Create, Delete, Seen, decide, snapshot_of, status_of
 
 
 def at(text):

@@ -7,8 +7,8 @@ from typing import Any
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.controlplanes.family import Pause
+from kubewright.controlplanes.plane.act import ControlPlanes
 from kubewright.controlplanes.plane.seen import Rest, Seen
-from kubewright.controlplanes.plane.wiring import ControlPlanes
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 
@@ -47,7 +47,7 @@ def owned(which: Component, **of: Any) -> There:
 
 PLANE = plane()
 LOOK = Look(
-    "controlplanes.plane.wiring",
+    "controlplanes.plane.act",
     Seen,
     (
         Scene(

@@ -23,7 +23,7 @@ def scene(of: There, *there: There, at: float = 0) -> Callable[[], Awaitable[See
         reconciler = NestedClusters(shelf.environment, Caches(shelf.caches))
         await shelf.holds(*there)
         shelf.clock.passed = at
-        return reconciler.look(of[1])
+        return await reconciler.look(of[1])
 
     return look
 

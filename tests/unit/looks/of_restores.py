@@ -6,8 +6,8 @@ from datetime import timedelta
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.hosting.contract import Hosts, Running
-from kubewright.controlplanes.snapshots.restoring.decide import Seen
-from kubewright.controlplanes.snapshots.restoring.reconciler import Restores
+from kubewright.controlplanes.snapshots.act import Restores
+from kubewright.controlplanes.snapshots.restoring import Seen
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 
@@ -31,7 +31,7 @@ def scene(of: There, *there: There, hosts: Hosts = NOWHERE, at: float = 0) -> Ca
         policy = Restores(shelf.environment, shelf.in_caches, hosts)
         await shelf.holds(*there)
         shelf.clock.passed = at
-        return policy.look(of[1])
+        return await policy.look(of[1])
 
     return look
 
@@ -42,7 +42,7 @@ def held(by: str, name: str = "p") -> There:
 
 FOUND = a_restore()
 LOOK = Look(
-    "controlplanes.snapshots.restoring.reconciler",
+    "controlplanes.snapshots.act",
     Seen,
     (
         Scene(
@@ -147,7 +147,7 @@ LOOK = Look(
         ),
     ),
     given={
-        "failed": "the pass says why a step of it failed (once.reconciler)",
+        "failed": "the pass says why a step of it failed (act.Once)",
         "begun": "the pass says that it has begun",
         "replaced": "the pass says what its host answered",
     },

@@ -6,8 +6,8 @@ from typing import Any
 
 from kubewright.api.controlplane.snapshots import CONTROL_PLANE_SNAPSHOT_SCHEDULE
 from kubewright.controlplanes.family import Pause
-from kubewright.controlplanes.snapshots.schedules.decide import Seen
-from kubewright.controlplanes.snapshots.schedules.reconciler import Schedules
+from kubewright.controlplanes.snapshots.act import Schedules
+from kubewright.controlplanes.snapshots.schedules import Seen
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene
 
@@ -33,14 +33,14 @@ def scene(of: There, *there: There, at: float = 0) -> Callable[[], Awaitable[See
         reconciler = Schedules(shelf.environment, shelf.in_caches)
         await shelf.holds(*there)
         shelf.clock.passed = at
-        return reconciler.look(of[1])
+        return await reconciler.look(of[1])
 
     return look
 
 
 FOUND = a_schedule()
 LOOK = Look(
-    "controlplanes.snapshots.schedules.reconciler",
+    "controlplanes.snapshots.act",
     Seen,
     (
         Scene(

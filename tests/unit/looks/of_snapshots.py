@@ -9,8 +9,8 @@ from kubewright.controlplanes.etcd import Streamed
 from kubewright.controlplanes.family import Pause
 from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.members import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.taking.decide import Seen
-from kubewright.controlplanes.snapshots.taking.reconciler import Snapshots
+from kubewright.controlplanes.snapshots.act import Snapshots
+from kubewright.controlplanes.snapshots.taking import Seen
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene
 
@@ -33,7 +33,7 @@ def scene(of: There, *there: There, at: float = 0) -> Callable[[], Awaitable[See
         policy = Snapshots(shelf.environment, shelf.in_caches, Hosts(), no_stream)
         await shelf.holds(*there)
         shelf.clock.passed = at
-        return policy.look(of[1])
+        return await policy.look(of[1])
 
     return look
 
@@ -46,7 +46,7 @@ def by(*names: str, **status: str) -> There:
 FOUND = a_snapshot()
 ADDRESSES = {"etcd": {"addresses": [{"hostname": "etcd.example.com", "port": 2379}]}}
 LOOK = Look(
-    "controlplanes.snapshots.taking.reconciler",
+    "controlplanes.snapshots.act",
     Seen,
     (
         Scene(
@@ -104,7 +104,7 @@ LOOK = Look(
         Scene("a restore of another file", scene(FOUND, by("n/p/second-second")), {"needed_by": ""}),
     ),
     given={
-        "failed": "the pass says why a step of it failed (once.reconciler)",
+        "failed": "the pass says why a step of it failed (act.Once)",
         "taken": "the pass says what it took",
     },
 )

@@ -24,7 +24,7 @@ def scene(of: Any, *there: There) -> Callable[[], Awaitable[Seen]]:
         shelf = Planes()
         reconciler = Templated(shelf.environment, shelf.in_caches)
         await shelf.holds(*there)
-        return reconciler.look(of)
+        return await reconciler.look(of)
 
     return look
 

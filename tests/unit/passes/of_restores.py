@@ -14,7 +14,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_CONTROLLER_MANAGER, NESTED_ETCD
 from kubewright.controlplanes.hosting.contract import Hosts, Replaced, Replacement, Running, WorkloadIdentity
-from kubewright.controlplanes.snapshots.restoring.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_restores as wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 

@@ -14,7 +14,7 @@ from kubewright.api.controlplane.snapshots import (
 )
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.base.delays import JUST_PAST
-from kubewright.controlplanes.snapshots.schedules.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_schedules as wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
 

@@ -17,7 +17,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTR
 from kubewright.controlplanes.etcd import Streamed
 from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.members import Credentials, Endpoint
-from kubewright.controlplanes.snapshots.taking.reconciler import wire
+from kubewright.controlplanes.snapshots.wiring import wire_snapshots as wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
 

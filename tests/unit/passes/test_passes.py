@@ -19,9 +19,9 @@ from . import (
 CONTROLLERS = {
     "controlplanes.nestedcluster.wiring": of_nested_clusters,
     "controlplanes.plane.wiring": of_control_planes,
-    "controlplanes.snapshots.restoring.reconciler": of_restores,
-    "controlplanes.snapshots.schedules.reconciler": of_snapshot_schedules,
-    "controlplanes.snapshots.taking.reconciler": of_snapshots,
+    "controlplanes.snapshots.wiring: restores": of_restores,
+    "controlplanes.snapshots.wiring: schedules": of_snapshot_schedules,
+    "controlplanes.snapshots.wiring: snapshots": of_snapshots,
     "controlplanes.users.restored": of_restored_users,
     "controlplanes.templated.wiring": of_templated_planes,
     "infra.cluster.wiring": of_infra_clusters,

@@ -7,12 +7,12 @@ Theory.      The file holds the current objects and the version counter, nothing
              file for a new database. So the version that was committed last is kept beside it, written
              after each commit and never before; a start that finds less in the database refuses. The database
              in turn says which files belong to it, so that none of them goes without notice.
-Invariants.  One process, one connection that writes, on the event loop's thread: a thread hop costs
-             more than the write, and SQLite's WAL-reset defect needs two
-             connections that write or checkpoint. The folder is locked for as long as the log is
-             open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
-             makes a commit wait. The format is numbered; an unknown number is refused. Versions never
-             go back: where commits are lost, they go on ``GAP`` above all that was ever committed.
+Invariants.  One process, one connection that writes, on the event loop's thread once it is open: a thread
+             hop costs more than the write, and SQLite's WAL-reset defect needs two connections that write
+             or checkpoint. A log may be opened in another thread. The folder is locked for as long as the
+             log is open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
+             makes a commit wait. The format is numbered; an unknown number is refused. Versions never go
+             back: where commits are lost, they go on ``GAP`` above all that was ever committed.
 Called by    ``store``; ``peek`` by commands that read a data folder without serving it.
 """
 
@@ -425,7 +425,9 @@ def _opened(path: Path, synchronous: str, pages: int) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
-        db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=16)
+        db = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=16, check_same_thread=False
+        )
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None

@@ -1,15 +1,15 @@
-"""Perform a component's plan: its steps, then its status and the events that go with it.
+"""One component, one pass on the kernel: what performs each step, its status, and what users are told.
 
 Theory.      Steps run in order and stop at the first failure. What a host refused is written into the status
              before the controller tries again. The status patch names the version of the object that was
              read, and is sent only if it changes something.
 Invariants.  No PUT. A process that does not lead any more asks no host, and no etcd, for anything. An event
              about one problem is sent once, and never contains the content of a Secret.
-Called by    ``wiring``.
+Called by    ``runtime.controller``; wired by ``wiring``.
 """
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import structlog
 
@@ -20,6 +20,7 @@ from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
 from kubewright.controlplanes import members
+from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
@@ -33,18 +34,21 @@ from kubewright.controlplanes.component.decide import (
     Replace,
     Reserve,
     Step,
+    decide,
 )
-from kubewright.controlplanes.component.look import ComponentSetup
+from kubewright.controlplanes.component.look import ComponentSetup, Looker
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.etcd import NoAnswer
+from kubewright.controlplanes.family import ComponentObject
 from kubewright.controlplanes.hosting.contract import Reserves
 from kubewright.controlplanes.templates.choice import ignored_channel
-from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.writer import Writer
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -58,95 +62,107 @@ class HostFailed(KubewrightError):
         self.retry = delays.in_time(error.retry)
 
 
-class Actor:
-    """Performs plans for the components of one policy.
+class Components(ObjectReconciler[ComponentObject, Seen, Plan]):
+    """The reconciler of the components of one policy."""
 
-    ``writing``: keys whose status is being written, by which ``wiring`` knows our own changes.
-    """
-
-    def __init__(self, policy: Policy, client: Client, setup: ComponentSetup, recorder: Recorder) -> None:
-        self._writer = Writer(client, policy.kind, FINALIZER)
+    def __init__(
+        self, policy: Policy, environment: Environment, caches: Caches, setup: ComponentSetup
+    ) -> None:
+        control, recorder = environment.control, environment.recorder.of(COMPONENT_REPORTER)
+        super().__init__(control.client, caches.components[policy.component], recorder, finalizer=FINALIZER)
+        self.policy = policy
+        self.looker = Looker(policy, control.caches, caches, setup)
         self._setup = setup
-        self._recorder = recorder.of(COMPONENT_REPORTER)
-        self._told: dict[Key, tuple[str, frozenset[str]]] = {}
-        self.writing: set[Key] = set()
+        self._told: dict[str, frozenset[str]] = {}
+        """The problems that users were told of, by uid."""
 
-    async def perform(self, seen: Seen, plan: Plan) -> None:
-        """All steps.
+    def forget(self, key: Key, uid: str) -> None:
+        """The component is gone for good."""
+        self._told.pop(uid, None)
+        self.looker.forget(key)
+
+    async def look(self, found: ComponentObject) -> Seen:
+        """As ``Looker.look``."""
+        return await self.looker.look(found)
+
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step.
 
         Raises:
-            HostFailed: a host could not do one.
-            ApiError, TransportError: the API server refused a write, or could not be asked; or this process
-                does not lead any more.
+            Deposed: this process does not lead any more, and no API server would refuse the step.
         """
-        for step in plan.steps:
-            if isinstance(step, OutsideStep) and not self._setup.entitled():
-                raise Deposed(f"{type(step).__name__} of {seen.component.name}: we do not lead any more")
-            await self._step(seen, step)
-
-    async def report(self, seen: Seen) -> None:
-        """Write the status, if it has changed, and send events about the changes."""
-        meta, before = seen.component.metadata, seen.component.status
-        status = status_of(seen)
-        key = Key(meta.namespace, meta.name)
-        self.writing.add(key)
-        try:
-            written = await self._writer.report(meta, before, status)
-        finally:
-            self.writing.discard(key)
-        if written:
-            for event in events_of(before, status):
-                self._recorder.event(seen.component, event.reason, event.message, warning=event.warning)
-        if seen.pause is None:  # a status while it is paused says what was wrong before
-            self._tell_problems(seen, status)
-
-    def forget(self, key: Key) -> None:
-        """Forget which problems were reported of an object that is gone."""
-        self._told.pop(key, None)
-
-    def _tell_problems(self, seen: Seen, status: ComponentStatus) -> None:
-        """Send an event for each problem that the last pass did not find."""
-        meta = seen.component.metadata
-        key, ignored = Key(meta.namespace, meta.name), ignored_channel(seen.component.spec)
-        uid, before = self._told.get(key, ("", frozenset()))
-        known = before if uid == meta.uid else frozenset()
-        for message in status.errors:
-            if message not in known:
-                self._recorder.event(seen.component, EventReason.PROBLEM, message, warning=True)
-        if ignored and ignored not in known:
-            self._recorder.event(seen.component, EventReason.CHANNEL_IGNORED, ignored, warning=True)
-        self._told[key] = (meta.uid, frozenset((*status.errors, ignored)))
-
-    async def _step(self, seen: Seen, step: Step) -> None:
-        meta = seen.component.metadata
+        if isinstance(step, OutsideStep) and not self._setup.entitled():
+            raise Deposed(f"{type(step).__name__} of {seen.component.name}: we do not lead any more")
         match step:
             case AddFinalizer(cluster):
-                await self._writer.add_finalizer(meta, labels={CLUSTER_NAME_LABEL: cluster})
+                return self.add_finalizer(outcome, labels={CLUSTER_NAME_LABEL: cluster})
             case RemoveFinalizer():
-                await self._writer.remove_finalizer(meta)
+                return self.remove_finalizer(outcome)
             case KeepCertificates():
-                await self._setup.keeper.perform(seen)
+                return self._setup.keeper.perform(seen)
             case ChangeMembers(change):
-                try:
-                    await self._change_members(seen, change)
-                except NoAnswer as error:
-                    raise HostFailed(error) from error
+                return self._change_members(seen, change)
             case Reserve() | Apply() | Replace() | Remove():
-                try:
-                    await self._ask_host(seen, step)
-                except KubewrightError as error:
-                    raise HostFailed(error) from error
-            case _:
-                assert_never(step)
+                return self._ask_host(seen, step)
+
+    async def carry_out(self, found: ComponentObject, seen: Seen, plan: Plan) -> Result:
+        """As ``ObjectReconciler.carry_out``; what a host refused is in the status before it is tried again.
+
+        Raises:
+            ApiError, TransportError: as there.
+            HostFailed: a host, or an etcd, could not do a step this time.
+        """
+        try:
+            return await super().carry_out(found, seen, plan)
+        except HostFailed as error:
+            await self.report(found, replace(seen, failed=str(error)), plan, Outcome(found.metadata))
+            raise
+
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> ComponentStatus:
+        """As ``status.status_of``."""
+        return status_of(seen)
+
+    def events(self, seen: Seen, plan: Plan, status: ComponentStatus, *, written: bool) -> Iterable[Event]:
+        """What has changed, and each problem that the last pass did not find."""
+        found = seen.component
+        if written:
+            yield from events_of(found.status, status)
+        if seen.pause is not None:  # a status while it is paused says what was wrong before
+            return
+        uid, ignored = found.metadata.uid, ignored_channel(found.spec)
+        known = self._told.get(uid, frozenset())
+        for message in status.errors:
+            if message not in known:
+                yield Event(EventReason.PROBLEM, message, warning=True)
+        if ignored and ignored not in known:
+            yield Event(EventReason.CHANNEL_IGNORED, ignored, warning=True)
+        self._told[uid] = frozenset((*status.errors, ignored))
+
+    def refusal(self, error: ApiError) -> str:
+        """Not the server's words: they may quote what is in a Secret."""
+        return f"The API server refused a write: {error.code} {error.reason}"
 
     async def _change_members(self, seen: Seen, change: members.Step) -> None:
         assert seen.access is not None, "members are changed only after they were asked"
-        async with self._setup.connect(seen.access) as etcd:
-            await etcd.perform(change)
+        try:
+            async with self._setup.connect(seen.access) as etcd:
+                await etcd.perform(change)
+        except NoAnswer as error:
+            raise HostFailed(error) from error
         log.info("members", component=seen.component.name, change=str(change))
-        self._recorder.event(seen.component, EventReason.MEMBERS, str(change))
+        self.tell(seen.component, Event(EventReason.MEMBERS, str(change)))
 
     async def _ask_host(self, seen: Seen, step: HostStep) -> None:
+        try:
+            await self._asked(seen, step)
+        except KubewrightError as error:
+            raise HostFailed(error) from error
+
+    async def _asked(self, seen: Seen, step: HostStep) -> None:
         assert seen.identity is not None, "only what has an identity is hosted"
         hosts = self._setup.hosts
         match step:
@@ -160,13 +176,13 @@ class Actor:
                 log.info("apply", workload=workload.identity.workload, version=workload.version)
                 await host.apply(workload)
                 told = f"{counted(workload.replicas)} of version {workload.version} should run"
-                self._recorder.event(seen.component, EventReason.APPLIED, told)
+                self.tell(seen.component, Event(EventReason.APPLIED, told))
             case Replace(ordinal):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:
                     await host.replace(seen.identity, ordinal)
                     told = f"{seen.identity.instance(ordinal)} is replaced by one with what the spec says now"
-                    self._recorder.event(seen.component, EventReason.REPLACING, told)
+                    self.tell(seen.component, Event(EventReason.REPLACING, told))
             case Remove(keep_data):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:

@@ -103,9 +103,12 @@ Step = AddFinalizer | KeepCertificates | OutsideStep | RemoveFinalizer
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now with a component. ``silent``: not even its status is written."""
+    """What to do now with a component."""
 
-    silent: bool = False
+
+def _first(*steps: Step, because: str) -> Plan:
+    """Steps that change what would be decided next, and what the status says: both wait for the next look."""
+    return Plan(steps, AT_ONCE, because, last=True, silent=True)
 
 
 def decide(seen: Seen) -> Plan:
@@ -128,14 +131,14 @@ def _finalizer(seen: Seen) -> Plan | None:
     meta, cluster = seen.component.metadata, seen.identity.cluster
     if FINALIZER in meta.finalizers and meta.labels.get(CLUSTER_NAME_LABEL) == cluster:
         return None
-    return Plan((AddFinalizer(cluster),), AT_ONCE, "it has no finalizer of ours, or no label of its cluster")
+    return _first(AddFinalizer(cluster), because="it has no finalizer of ours, or no label of its cluster")
 
 
 def _reserved(seen: Seen) -> Plan | None:
     """Make what its addresses come from, before its certificates, which name them, and its first start."""
     if seen.to_reserve is not None and not any(each.fault for each in obstacles(seen)):
         told = "its Services are not there, or not as its spec says"
-        return Plan((Reserve(seen.to_reserve),), AT_ONCE, told)
+        return _first(Reserve(seen.to_reserve), because=told)
     return None
 
 
@@ -144,7 +147,7 @@ def _certificates(seen: Seen) -> Plan | None:
     if any(each.reason is Reason.WAITING_FOR_ADDRESS for each in obstacles(seen)):
         return None
     if found.steps:
-        return Plan((KeepCertificates(found.steps),), AT_ONCE, "certificates are missing or due")
+        return _first(KeepCertificates(found.steps), because="certificates are missing or due")
     if found.wake is None:
         return None
     return Plan(wake=min(found.wake, delays.DATED), because="the next certificate is due then, or later")
@@ -164,7 +167,7 @@ def _applied(seen: Seen) -> Plan | None:
     if (running.applied, running.replicas) == (workload.fingerprint, workload.replicas):
         return None
     told = f"{counted(workload.replicas)} of version {workload.version} should run"
-    return Plan((Apply(workload),), AT_ONCE, told)
+    return _first(Apply(workload), because=told)
 
 
 def _stopped(seen: Seen) -> Plan | None:
@@ -216,7 +219,7 @@ def _resized(seen: Seen) -> Plan | None:
         return None
     if not found.plan.steps:
         return Plan(wake=delays.SOON, because=found.plan.because)
-    return Plan(tuple(map(ChangeMembers, found.plan.steps)), AT_ONCE, found.plan.because)
+    return _first(*map(ChangeMembers, found.plan.steps), because=found.plan.because)
 
 
 _UNHEARD = (Reason.WAITING_FOR_FILES, Reason.WAITING_FOR_CERTIFICATES)

@@ -1,75 +1,28 @@
-"""One component, one pass: look, decide, act, report. And which changes enqueue a component.
+"""Which changes enqueue a component, and the controllers of the three kinds.
 
 Theory.      A component is enqueued when it changes, when its control plane does, when another component of
              the same control plane changes in what others read, when a Secret of its cluster or its Cluster's
              spec changes, and when its host reports a change.
 Invariants.  Our own write of a status enqueues only components that may wait for it. A change may enqueue too
              many components, never too few.
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``world``.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
-from kubewright.controlplanes.component.act import Actor, HostFailed
-from kubewright.controlplanes.component.decide import decide
-from kubewright.controlplanes.component.look import ComponentSetup, Looker
+from kubewright.controlplanes.component.act import Components
+from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import POLICIES, Policy
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller, status_alone
-from kubewright.runtime.passes import planned
-from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
-from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
-
-
-class Components:
-    """The reconciler of the components of one policy."""
-
-    def __init__(
-        self, policy: Policy, environment: Environment, caches: Caches, setup: ComponentSetup
-    ) -> None:
-        informers = environment.control.caches
-        self.policy = policy
-        self._objects = caches.components[policy.component]
-        self._recorder = environment.recorder
-        self.looker = Looker(policy, informers, caches, setup)
-        self.actor = Actor(policy, environment.control.client, setup, environment.recorder)
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: the API server said no for now, or could not be asked.
-            HostFailed: the host could not do a step this time.
-        """
-        found = self._objects.get(key)
-        if found is None:
-            self.actor.forget(key)
-            self.looker.forget(key)
-            return Result.done()
-        return await unless_refused(self._pass(found), found, self._recorder, _refused)
-
-    async def _pass(self, found: ComponentObject) -> Result:
-        seen = await self.looker.look(found)
-        plan = decide(seen)
-        planned(plan)
-        try:
-            await self.actor.perform(seen, plan)
-        except HostFailed as error:
-            await self.actor.report(replace(seen, failed=str(error)))
-            raise
-        if not plan.ends_the_pass and not plan.silent:
-            await self.actor.report(seen)
-        return Result.later(plan.wake)
 
 
 def wire(environment: Environment, setup: ComponentSetup, chosen: Iterable[str]) -> list[Controller]:
@@ -116,7 +69,7 @@ class Wakes:
 
         A change of ``status.certificates`` counts all the same: a rotation of its authority waits for it.
         """
-        own = change.key in self._components.actor.writing and status_alone(change)
+        own = change.key in self._components.writing and status_alone(change)
         return () if own and not _certificates_differ(change) else (change.key,)
 
     def of_sibling(self, change: Change[Any]) -> Iterable[Key]:
@@ -150,11 +103,6 @@ class Wakes:
     def _of(self, planes: Iterable[NestedControlPlane]) -> set[Key]:
         found = (keys_of(each).get(self._components.policy.component) for each in planes)
         return {key for key in found if key is not None}
-
-
-def _refused(error: ApiError) -> str:
-    """Not the server's words: they may quote what is in a Secret."""
-    return f"The API server refused a write: {error.code} {error.reason}"
 
 
 def _what_others_read(found: ComponentObject) -> tuple[object, ...]:

@@ -53,9 +53,7 @@ class PublishEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[PublishEndpoint]):
-    """What to do now. ``silent``: not even the status is written."""
-
-    silent: bool = False
+    """What to do now with a NestedCluster."""
 
 
 def decide(seen: Seen) -> Plan:

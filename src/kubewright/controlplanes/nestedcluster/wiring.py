@@ -11,17 +11,18 @@ from typing import Any
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.controlplane.names import CLUSTER_REPORTER
-from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE, NestedCluster
-from kubewright.api.diff import merge_patch
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_CLUSTER,
+    NESTED_CONTROL_PLANE,
+    NestedCluster,
+    NestedClusterStatus,
+)
 from kubewright.controlplanes.family import pause_of
-from kubewright.controlplanes.nestedcluster.decide import Plan, Seen, decide, status_of
+from kubewright.controlplanes.nestedcluster.decide import Plan, PublishEndpoint, Seen, decide, status_of
 from kubewright.kube.informer import Change, Informers
-from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.passes import planned
-from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.result import Result
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key, split_api_version
 
@@ -43,57 +44,39 @@ class Caches:
         self.clusters.index(BY_PLANE, lambda each: _known(plane_key(each)))
 
 
-class NestedClusters:
+class NestedClusters(ObjectReconciler[NestedCluster, Seen, Plan]):
     """The reconciler of NestedClusters."""
 
     def __init__(self, environment: Environment, caches: Caches) -> None:
+        recorder = ComponentRecorder(environment.recorder, CLUSTER_REPORTER)
+        super().__init__(environment.control.client, caches.found, recorder)
         self._caches = caches
-        self._client = environment.control.client
-        self._recorder = ComponentRecorder(environment.recorder, CLUSTER_REPORTER)
 
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: the API server said no for now, or could not be asked.
-        """
-        found = self._caches.found.get(key)
-        if found is None:
-            return Result.done()
-        return await unless_refused(self._pass(found), found, self._recorder)
-
-    async def _pass(self, found: NestedCluster) -> Result:
-        seen = self.look(found)
-        plan = decide(seen)
-        planned(plan)
-        await self._perform(seen, plan)
-        return Result.later(plan.wake)
-
-    def look(self, found: NestedCluster) -> Seen:
+    async def look(self, found: NestedCluster) -> Seen:
         """Read one NestedCluster, its Cluster and its control plane."""
         at = owner_key(found)
         owner = self._caches.clusters.get(at) if at is not None else None
         named = plane_key(owner) if owner is not None else None
         return Seen(
             found,
-            self._client.clock.now(),
+            self.client.clock.now(),
             owner=owner,
             plane=self._caches.planes.get(named) if named is not None else None,
             pause=pause_of(found.metadata, cluster=owner),
         )
 
-    async def _perform(self, seen: Seen, plan: Plan) -> None:
-        meta = seen.cluster.metadata
-        key = Key(meta.namespace, meta.name)
-        for step in plan.steps:
-            published = {"host": step.endpoint.host, "port": step.endpoint.port}
-            body = onto({"spec": {"controlPlaneEndpoint": published}}, meta)
-            meta = (await self._client.patch(NESTED_CLUSTER, key, body)).metadata
-        if plan.silent:
-            return
-        if patch := merge_patch(seen.cluster.status, status_of(seen)):
-            body = onto({"status": patch}, meta)
-            await self._client.patch(NESTED_CLUSTER, key, body, subresource="status")
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def act(self, seen: Seen, step: PublishEndpoint, outcome: Outcome) -> Effect:
+        """What performs a step."""
+        published = {"host": step.endpoint.host, "port": step.endpoint.port}
+        return self.patch(outcome, {"spec": {"controlPlaneEndpoint": published}})
+
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> NestedClusterStatus:
+        """As ``decide.status_of``."""
+        return status_of(seen)
 
 
 def wire(environment: Environment) -> Controller:

@@ -1,29 +1,38 @@
-"""Perform a control plane's plan: its steps, then its status and the events that go with it.
+"""One control plane, one pass on the kernel: reads it, performs its plan, writes its status and events.
 
 Theory.      Each patch names the uid and the version of the object that was read. If the object has changed
-             or gone since, the server answers with a conflict, and the next pass reads it again.
+             or gone since, the server answers with a conflict, and the next pass reads it again. Before the
+             finalizer goes the server is asked which components are left, since caches may lag.
 Invariants.  No PUT. The status is written after the steps, onto the version of the object that they left.
-Called by    ``wiring``.
+Called by    ``runtime.controller``; wired by ``wiring``.
 """
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 from msgspec import to_builtins
 
+from kubewright.api.cluster import names as cluster_names
 from kubewright.api.cluster.conditions import READY
+from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import (
     FINALIZER,
     PLANE_REPORTER,
     PUBLISHED_ANNOTATION,
+    Component,
     PlaneCondition,
     Reason,
 )
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedControlPlaneStatus
+from kubewright.api.controlplane.validate import validate_control_plane
+from kubewright.api.core import SECRET
+from kubewright.api.faults import summary
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import Event
-from kubewright.controlplanes.family import KINDS
+from kubewright.controlplanes.caches import Caches
+from kubewright.controlplanes.family import KINDS, ComponentObject, pause_of
 from kubewright.controlplanes.plane.decide import (
     AddFinalizer,
     Adopt,
@@ -32,83 +41,127 @@ from kubewright.controlplanes.plane.decide import (
     PublishEndpoint,
     RemoveFinalizer,
     Step,
+    decide,
 )
-from kubewright.controlplanes.plane.seen import Seen
+from kubewright.controlplanes.plane.seen import Rest, Seen, rest_of
 from kubewright.controlplanes.plane.status import CONTROL_PLANES, status_of
-from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.reports import Reports
-from kubewright.runtime.result import Result
-from kubewright.runtime.writer import Writer
+from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
+from kubewright.runtime.world import Environment
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
 
 
-class Actor:
-    """Performs plans. ``reports`` writes statuses, and knows which changes are our own."""
+class ControlPlanes(ObjectReconciler[NestedControlPlane, Seen, Plan]):
+    """The reconciler of NestedControlPlanes."""
 
-    def __init__(self, client: Client, recorder: Recorder) -> None:
-        self._client = client
-        self._writer = Writer(client, NESTED_CONTROL_PLANE, FINALIZER)
-        self._recorder = recorder.of(PLANE_REPORTER)
-        self.reports = Reports(client, NESTED_CONTROL_PLANE, self._recorder, CONTROL_PLANES)
+    def __init__(self, environment: Environment, caches: Caches) -> None:
+        recorder = ComponentRecorder(environment.recorder, PLANE_REPORTER)
+        super().__init__(
+            environment.control.client, caches.planes, recorder, finalizer=FINALIZER, pace=CONTROL_PLANES
+        )
+        self._caches = caches
 
-    async def perform(self, seen: Seen, plan: Plan) -> Result:
-        """All steps, then the status; returns when to come back for a status that would be too early.
+    async def look(self, found: NestedControlPlane) -> Seen:
+        """Read one control plane and everything around it.
 
         Raises:
-            ApiError, TransportError: the API server refused a write, or could not be asked.
+            ApiError, TransportError: the server could not be asked.
         """
-        meta = seen.family.plane.metadata
-        for step in plan.steps:
-            meta = await self._step(seen, step, meta)
-        if not plan.silent and not plan.ends_the_pass:
-            return await self._report(seen, meta)
-        return Result.done()
+        family = self._caches.family_of(found)
+        secret = Key(found.namespace, cluster_names.kubeconfig_secret(family.name))
+        problem, now = summary(validate_control_plane(found)), self.client.clock.now()
+        # A schedule that cannot be read changes nothing: it stays as it was.
+        rest = (
+            Rest(found.status.asleep)
+            if problem
+            else rest_of(found.spec, found.metadata.creation_timestamp, now)
+        )
+        return Seen(
+            family,
+            now,
+            pause=pause_of(found.metadata, cluster=family.cluster),
+            problem=problem,
+            kubeconfig=await self._exists(secret),
+            rest=rest,
+            owned=tuple(self._caches.owned_by(found)),
+        )
 
-    async def _step(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:
-        """One step; the metadata of the control plane after it."""
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def closer(self, seen: Seen, plan: Plan) -> Awaitable[Seen] | None:
+        """Before the finalizer goes, the server is asked whether a component is left."""
+        return self._with_owned_on_server(seen) if RemoveFinalizer() in plan.steps else None
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step."""
         match step:
             case AddFinalizer():
-                return await self._writer.add_finalizer(meta)
-            case PublishEndpoint(endpoint):
-                published = {"host": endpoint.host, "port": endpoint.port}
-                mark = {"annotations": {PUBLISHED_ANNOTATION: str(endpoint)}}
-                body = {"metadata": mark, "spec": {"controlPlaneEndpoint": published}}
-                written = await self._writer.patch(meta, body)
-                if (before := seen.family.plane.spec.control_plane_endpoint) is not None and before.valid:
-                    told = f"its API server is reached at {endpoint} now, no longer at {before}"
-                    self._recorder.event(seen.family.plane, Reason.ENDPOINT_MOVED, told)
-                return written
+                return self.add_finalizer(outcome)
             case RemoveFinalizer():
-                return await self._writer.remove_finalizer(meta)
+                return self.remove_finalizer(outcome)
+            case PublishEndpoint(endpoint):
+                return self._publish(seen, endpoint, outcome)
             case Adopt(component, found):
-                others = [each for each in found.metadata.owner_references if each.uid != seen.owner.uid]
-                owners = [*others, seen.owner]
-                body = onto({"metadata": {"ownerReferences": to_builtins(owners)}}, found.metadata)
-                await self._client.patch(KINDS[component], _key(found.metadata), body)
-                log.info("adopted", plane=str(_key(meta)), component=found.name)
+                return self._adopt(seen, component, found)
             case DeleteComponent(component, found):
-                try:
-                    await self._client.delete(KINDS[component], _key(found.metadata), uid=found.metadata.uid)
-                except NotFound:
-                    return meta
-                log.info("deleted", plane=str(_key(meta)), component=found.name)
-            case _:
-                assert_never(step)
-        return meta
+                return self._delete(seen, component, found)
 
-    async def _report(self, seen: Seen, meta: ObjectMeta) -> Result:
-        """Write the status, if it says something new, and send events about the changes."""
+    def status(self, seen: Seen, plan: Plan, outcome: Outcome) -> NestedControlPlaneStatus:
+        """As ``status.status_of``."""
+        return status_of(seen)
+
+    def events(
+        self, seen: Seen, plan: Plan, status: NestedControlPlaneStatus, *, written: bool
+    ) -> Iterable[Event]:
+        """What has changed, as ``events_of``."""
+        return events_of(seen.family.plane.status, status) if written else ()
+
+    async def _publish(self, seen: Seen, endpoint: ApiEndpoint, outcome: Outcome) -> None:
+        published = {"host": endpoint.host, "port": endpoint.port}
+        mark = {"annotations": {PUBLISHED_ANNOTATION: str(endpoint)}}
+        await self.patch(outcome, {"metadata": mark, "spec": {"controlPlaneEndpoint": published}})
+        if (before := seen.family.plane.spec.control_plane_endpoint) is not None and before.valid:
+            told = f"its API server is reached at {endpoint} now, no longer at {before}"
+            self.tell(seen.family.plane, Event(Reason.ENDPOINT_MOVED, told))
+
+    async def _adopt(self, seen: Seen, component: Component, found: ComponentObject) -> None:
+        others = [each for each in found.metadata.owner_references if each.uid != seen.owner.uid]
+        owners = [*others, seen.owner]
+        body = onto({"metadata": {"ownerReferences": to_builtins(owners)}}, found.metadata)
+        await self.client.patch(KINDS[component], _key(found.metadata), body)
+        log.info("adopted", plane=str(_key(seen.family.plane.metadata)), component=found.name)
+
+    async def _delete(self, seen: Seen, component: Component, found: ComponentObject) -> None:
+        with suppress(NotFound):
+            await self.client.delete(KINDS[component], _key(found.metadata), uid=found.metadata.uid)
+            log.info("deleted", plane=str(_key(seen.family.plane.metadata)), component=found.name)
+
+    async def _exists(self, secret: Key) -> bool:
+        """Whether a Secret exists. The server is asked, if no cache has it for lack of a label."""
+        if self._caches.secrets.header(secret) is not None:
+            return True
+        try:
+            await self.client.get(SECRET, secret)
+        except NotFound:
+            return False
+        return True
+
+    async def _with_owned_on_server(self, seen: Seen) -> Seen:
+        """``seen`` with the components that it controls as the server lists them."""
         plane = seen.family.plane
-        before, after = plane.status, status_of(seen)
-        written, again = await self.reports.write(meta, before, after)
-        for event in events_of(before, after) if written else ():
-            self._recorder.event(plane, event.reason, event.message, warning=event.warning)
-        return again
+        found: list[tuple[Component, ComponentObject]] = []
+        for component, kind in KINDS.items():
+            for each in await self.client.list(kind, plane.namespace):
+                owner = each.metadata.controller
+                if owner is not None and owner.uid == plane.metadata.uid:
+                    found.append((component, each))
+        return replace(seen, owned=tuple(found))
 
 
 def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus) -> Iterator[Event]:

@@ -61,9 +61,7 @@ Step = AddFinalizer | Adopt | PublishEndpoint | DeleteComponent | RemoveFinalize
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now with a control plane. ``silent``: not even its status is written."""
-
-    silent: bool = False
+    """What to do now with a control plane."""
 
 
 def decide(seen: Seen) -> Plan:
@@ -85,7 +83,7 @@ def decide(seen: Seen) -> Plan:
 def _finalizer(seen: Seen) -> Plan | None:
     if FINALIZER in seen.family.plane.metadata.finalizers:
         return None
-    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours")
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", last=True, silent=True)
 
 
 def _adopted(seen: Seen) -> Plan | None:

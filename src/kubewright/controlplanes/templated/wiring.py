@@ -5,7 +5,7 @@ Called by    ``runtime.controller``; wired by ``world``.
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 from msgspec import to_builtins
@@ -18,16 +18,14 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlane,
 )
 from kubewright.api.meta import owner_of
+from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import BY_COMPONENT, Caches
 from kubewright.controlplanes.family import KINDS, pause_of
-from kubewright.controlplanes.templated.decide import FIELDS, Create, Refer, Seen, Step, decide
+from kubewright.controlplanes.templated.decide import FIELDS, Create, Plan, Refer, Seen, Step, decide
 from kubewright.kube.informer import Change
-from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller, only, status_alone
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.passes import planned
-from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.result import Result
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.runtime.world import Environment
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
@@ -39,60 +37,56 @@ BY_TEMPLATE = "nested-control-planes-by-template"
 log = structlog.get_logger(__name__)
 
 
-class Templated:
+class Templated(ObjectReconciler[NestedControlPlane, Seen, Plan]):
     """The reconciler of control planes that name a template."""
 
     def __init__(self, environment: Environment, caches: Caches) -> None:
-        self._client = environment.control.client
+        recorder = ComponentRecorder(environment.recorder, PLANE_REPORTER)
+        super().__init__(environment.control.client, caches.planes, recorder)
         self._caches = caches
-        self._recorder = ComponentRecorder(environment.recorder, PLANE_REPORTER)
         self.templates = environment.control.caches.get(NESTED_CONTROL_PLANE_TEMPLATE)
         caches.planes.index(BY_TEMPLATE, _template)
 
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
+    def get(self, key: Key) -> NestedControlPlane | None:
+        """A control plane, if it names a template."""
+        plane = self.objects.get(key)
+        return plane if plane is not None and plane.spec.template_name else None
 
-        Raises:
-            ApiError, TransportError: the API server said no for now, or could not be asked.
-        """
-        plane = self._caches.planes.get(key)
-        if plane is None or not plane.spec.template_name:
-            return Result.done()
-        return await unless_refused(self._pass(plane), plane, self._recorder)
-
-    async def _pass(self, plane: NestedControlPlane) -> Result:
-        plan = decide(self.look(plane))
-        planned(plan)
-        if plan.problem:
-            self._recorder.event(plane, "NoTemplate", plan.problem, warning=True)
-        for step in plan.steps:
-            await self._step(plane, step)
-        return Result.later(plan.wake)
-
-    def look(self, plane: NestedControlPlane) -> Seen:
+    async def look(self, found: NestedControlPlane) -> Seen:
         """Read one control plane, the template that it names, and which of its components exist."""
-        family = self._caches.family_of(plane)
+        family = self._caches.family_of(found)
         return Seen(
-            plane,
-            self.templates.get(Key(plane.namespace, plane.spec.template_name)),
+            found,
+            self.templates.get(Key(found.namespace, found.spec.template_name)),
             frozenset(family.components),
-            pause=pause_of(plane.metadata, cluster=family.cluster),
+            pause=pause_of(found.metadata, cluster=family.cluster),
         )
 
-    async def _step(self, plane: NestedControlPlane, step: Step) -> None:
+    def decide(self, seen: Seen) -> Plan:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def act(self, seen: Seen, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step."""
         match step:
-            case Create(component, name, spec):
-                owner = owner_of(plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
-                meta = {"name": name, "namespace": plane.namespace, "ownerReferences": to_builtins([owner])}
-                with suppress(AlreadyExists):  # a user's, or our own that the cache does not show yet
-                    await self._client.create(KINDS[component], {"metadata": meta, "spec": to_builtins(spec)})
-                    log.info("created", component=name)
+            case Create():
+                return self._create(seen.plane, step)
             case Refer(names):
                 wanted = {FIELDS[component]: {"name": name} for component, name in names.items()}
-                body = onto({"spec": wanted}, plane.metadata)
-                await self._client.patch(NESTED_CONTROL_PLANE, Key(plane.namespace, plane.name), body)
-            case _:
-                assert_never(step)
+                return self.patch(outcome, {"spec": wanted})
+
+    def events(self, seen: Seen, plan: Plan, status: Any, *, written: bool) -> Iterable[Event]:
+        """That there is no template, each time that one is looked for."""
+        if plan.problem:
+            yield Event("NoTemplate", plan.problem, warning=True)
+
+    async def _create(self, plane: NestedControlPlane, step: Create) -> None:
+        owner = owner_of(plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
+        meta = {"name": step.name, "namespace": plane.namespace, "ownerReferences": to_builtins([owner])}
+        body = {"metadata": meta, "spec": to_builtins(step.spec)}
+        with suppress(AlreadyExists):  # a user's, or our own that the cache does not show yet
+            await self.client.create(KINDS[step.component], body)
+            log.info("created", component=step.name)
 
 
 def wire(environment: Environment) -> Controller:

@@ -108,7 +108,7 @@ async def _run(program: Path, arguments: Sequence[str], source: Path) -> None:
     """Run ``etcdutl``. What it says of the file ``source`` is told without its path."""
     process = await asyncio.create_subprocess_exec(
         program,
-        *etcdutl_arguments,
+        *arguments,
         env={},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

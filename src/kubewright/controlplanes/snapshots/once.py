@@ -1,8 +1,10 @@
-"""What is decided alike for every object that is carried out once. Pure.
+"""What is decided alike for every object that is carried out once, as a Job is: snapshots and restores. Pure.
 
+Theory.      Both kinds get our finalizer, then their own steps are performed, and after that nothing is done
+             any more.
 Invariants.  Nothing is done to an object that is paused, and only that it is paused is written. Our finalizer
              is there before anything is done, and is removed last.
-Called by    ``taking``, ``restoring`` and ``reconciler``.
+Called by    ``taking``, ``restoring``; ``act``, whose ``Once`` carries them out.
 """
 
 from collections.abc import Sequence
@@ -14,13 +16,11 @@ from kubewright.api.cluster.conditions import ERROR, INFO, READY, false_conditio
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.controlplane.names import FINALIZER, Reason
 from kubewright.api.meta import KubeObject
-from kubewright.base import plan
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.base.plan import AT_ONCE
+from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.controlplanes.family import Pause
 
 Found = TypeVar("Found", bound=KubeObject)
-S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,6 @@ class RemoveFinalizer:
     """Remove our finalizer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(plan.Plan[S], Generic[S]):
-    """What to do now. ``silent``: not even the status is written."""
-
-    silent: bool = False
-
-
 def paused_or_deleted(
     seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = False
 ) -> Plan[Any] | None:
@@ -82,7 +75,7 @@ def finalizer(seen: Seen[Any]) -> Plan[Any] | None:
     """The plan that adds our finalizer; None: it is there."""
     if FINALIZER in seen.found.metadata.finalizers:
         return None
-    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", silent=True)
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", last=True, silent=True)
 
 
 def condition(seen: Seen[Any], *, ready: bool, reason: Reason, told: str) -> Condition:

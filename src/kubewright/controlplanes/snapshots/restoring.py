@@ -1,15 +1,20 @@
 """Decide what comes next for one ControlPlaneRestore, and what its status says. Pure.
 
-Theory.      Members of an etcd that start with different data lose what users wrote, so a replacement that
+Theory.      The file is verified before anything stops. Then an annotation on the control plane makes the
+             controllers of its components stop them, each after the one that needs it. The host replaces the
+             data, ``status.replacedAt`` is written, the annotation is removed, and the components start in
+             their order. Which step is next follows from what exists: the annotation, the status, and a mark
+             beside the data.
+             Members of an etcd that start with different data lose what users wrote, so a replacement that
              has begun is completed by the same file. ``status.source`` says which, and is written before the
              first member's data is replaced: after that neither the spec nor the ControlPlaneSnapshot counts.
 Invariants.  Data is replaced only while no component runs, only after the file was verified, and only once:
              ``replacedAt`` is written before any component starts again. A restore that is deleted lets its
              control plane start at once if it has no ``source`` yet; else when all data is replaced, unless
              the data goes with the etcd. An etcd that is deleted, and whose data is kept, waits for it
-             (``component.ending``). Only one restore at a time stops a control plane.
-Source       decisions 0036 and 0039.
-Called by    ``reconciler``.
+             (``component.obstacles``). Only one restore at a time stops a control plane (decisions 0036 and
+             0039).
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass
@@ -27,11 +32,11 @@ from kubewright.api.controlplane.snapshots import (
     SnapshotLocation,
 )
 from kubewright.base import delays
-from kubewright.base.plan import AT_ONCE, Awaited, in_order
+from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.controlplanes.family import KINDS, Family, with_pause, without_pause
 from kubewright.controlplanes.hosting.contract import Replaced
-from kubewright.controlplanes.snapshots.once import decide as once
-from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
+from kubewright.controlplanes.snapshots import once
+from kubewright.controlplanes.snapshots.once import AddFinalizer, RemoveFinalizer
 
 FINISHED_FIRST = ", and this restore, which is deleted, goes when that is complete"
 
@@ -223,7 +228,7 @@ def plane_name(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | No
 def _stopped(seen: Seen) -> Plan[Step] | None:
     if seen.holds:
         return None
-    return Plan((Verify(), Stop()), AT_ONCE, "the snapshot is complete")
+    return Plan((Verify(), Stop()), AT_ONCE, "the snapshot is complete", last=True)
 
 
 def _begun(seen: Seen) -> Plan[Step] | None:
@@ -233,7 +238,7 @@ def _begun(seen: Seen) -> Plan[Step] | None:
         return Plan(wake=delays.POLL, because=f"waits until {names} has ended", awaits=(ends,))
     if seen.found.status.source is not None:
         return None
-    return Plan((Begin(),), AT_ONCE, "nothing of the control plane runs")
+    return Plan((Begin(),), AT_ONCE, "nothing of the control plane runs", last=True)
 
 
 def _replaced(seen: Seen) -> Plan[Step] | None:

@@ -3,7 +3,7 @@
 Invariants.  A snapshot that is complete is never taken again. A file is deleted only when its object is
              deleted and ``deletionPolicy`` is ``Delete``, and not while a restore replaces data by it. If the
              file cannot be deleted for ``LONGEST_WAIT``, the object goes without it.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from kubewright.api.controlplane.names import Reason
 from kubewright.api.controlplane.snapshots import ControlPlaneSnapshot, ControlPlaneSnapshotStatus
 from kubewright.api.controlplane.v1alpha4 import DELETE
 from kubewright.base import delays
-from kubewright.base.plan import Awaited
+from kubewright.base.plan import Awaited, Plan
 from kubewright.controlplanes.family import with_pause, without_pause
+from kubewright.controlplanes.snapshots import once
 from kubewright.controlplanes.snapshots.files import Taken
-from kubewright.controlplanes.snapshots.once import decide as once
-from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
+from kubewright.controlplanes.snapshots.once import AddFinalizer, RemoveFinalizer
 
 LONGEST_WAIT = timedelta(minutes=10)
 """How long the deletion of an object waits until its file can be deleted."""

@@ -6,7 +6,7 @@ Theory.      The name of a snapshot contains the minute for which it is created,
 Invariants.  Only complete snapshots count against ``keep``. The newest complete one is never deleted, nor one
              that an unfinished restore names. Deleting a schedule deletes no snapshot, because snapshots have
              no owner.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Sequence
@@ -73,13 +73,11 @@ Step = Create | Delete
 class Plan(plan.Plan[Step]):
     """What to do now. ``due``: the time for which a snapshot is created; ``following``: the next one.
 
-    ``silent``   the status is not written
     ``problem``  why nothing can be planned, a sentence
     """
 
     due: datetime | None = None
     following: datetime | None = None
-    silent: bool = False
     problem: str = ""
 
 
