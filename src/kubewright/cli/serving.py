@@ -7,7 +7,7 @@ from pathlib import Path
 from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.cli.asking import counted, ready, state
+from kubewright.cli.counts import counted, ready, state
 from kubewright.compose.folder import FolderStatus, end, folder_status, left_running, serving
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3

@@ -23,7 +23,7 @@ from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.meta import Json, Value
 from kubewright.apiserver.registry.builtin.cells import human
-from kubewright.cli.asking import part, ready_of_wanted
+from kubewright.cli.counts import part, ready_of_wanted
 from kubewright.driver.answers import printable
 
 JsonObject = Mapping[str, Json]

@@ -24,7 +24,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE, Node
 from kubewright.api.kinds import Kind
-from kubewright.cli.asking import ready
+from kubewright.cli.counts import ready
 from kubewright.cli.demo.story import Chapter, Demo, Story
 from kubewright.cli.demo.view import GONE, Row, View, Words
 from kubewright.compose import worlds

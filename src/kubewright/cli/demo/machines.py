@@ -11,7 +11,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, Machine
-from kubewright.cli.asking import ready, state
+from kubewright.cli.counts import ready, state
 from kubewright.cli.demo.story import Chapter, Demo, Story
 from kubewright.cli.demo.view import GONE, Row, View, Words
 from kubewright.compose.options import Options

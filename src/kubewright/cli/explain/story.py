@@ -25,9 +25,9 @@ from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
 from kubewright.api.meta import Value
 from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import parse_rfc3339, rfc3339
-from kubewright.cli.asking import part, ready_of_wanted, wanted_replicas
 from kubewright.cli.cluster import tree
 from kubewright.cli.cluster.tree import BAD, GOOD, PLAIN, WAITING
+from kubewright.cli.counts import part, ready_of_wanted, wanted_replicas
 from kubewright.cli.explain.subjects import Subject
 from kubewright.driver.answers import without_console
 from kubewright.nodes.health import judge

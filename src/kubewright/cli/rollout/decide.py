@@ -18,7 +18,7 @@ from kubewright.api.diff import merge_patch
 from kubewright.api.machine.names import CLASS_APPLIED
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.asking import in_excess, part
+from kubewright.cli.counts import in_excess, part
 from kubewright.cli.rollout.apis import Api, JsonObject
 
 RESTARTED_ANNOTATION = "kubewright.dev/restarted-at"
