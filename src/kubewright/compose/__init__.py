@@ -6,6 +6,8 @@ Theory.      Everything else takes what it needs as arguments. Here the argument
 Both         ``options``    what a user may choose, checked; how the user called this program
              ``worlds``     the list of worlds, and which of their controllers run
              ``assembly``   the controllers of all worlds, in a group for each Lease
+             ``own_planes``  the control planes that this process hosts beside a simulated cloud: made of
+                            those below
 ``up``       ``embedded``   server, controllers and simulated cloud in one process; our Leases renewed
              ``folder``     the data folder: private, its address, seen from another process too, and its end
              ``api_servers``  an embedded API server for each control plane in this process

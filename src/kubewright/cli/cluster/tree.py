@@ -5,7 +5,7 @@ Theory.      The tree has the shape that users of clusterctl know: infrastructur
              components that a nested control plane names. Below an object stand those of its conditions that
              are not as they should be. Machines with the same phase and conditions are one line.
 Invariants.  A field that an object lacks is empty. Every object that was read is somewhere in the tree.
-Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
+Called by    ``command``, which prints it as ``lines`` or, with ``-o json``, as JSON.
 """
 
 import textwrap

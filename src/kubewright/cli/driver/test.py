@@ -1,6 +1,5 @@
 """The switches of ``kubewright driver test``: each has the variable that MCM's integration test has for it.
 
-Source       seed 004, "Integration tests"; mcm.md §14.2.
 Called by    ``cli.driver``.
 """
 

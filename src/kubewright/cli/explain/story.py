@@ -4,7 +4,7 @@ Theory.      A story repeats what is known: the object's own status and conditio
              manager's last passes, the plans of a dry run, events. The only conclusion that is drawn here is
              which of these say that the object waits for something (``Story.waits_for``).
 Invariants.  A field that an object lacks is empty. No content of a Secret is in a story, nor of a spec.
-Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
+Called by    ``command``, which prints it as ``lines`` or, with ``-o json``, as JSON.
 """
 
 import textwrap

@@ -7,11 +7,9 @@ Theory.      Only one program may work on machines, so the manager in the cluste
              of a table.
 Invariants.  The record is on disk before the first change that it tells of, and goes after the last one is
              undone. Kubeconfigs are written with mode 0600 and are in no line that is printed.
-Files        ``command``  what the two commands do
+Files        ``command``  what the two commands do; short-lived kubeconfigs, from Gardener's API
              ``plan``     from what is found to steps: what ``setup`` changes, what ``restore`` undoes
-             ``garden``   short-lived kubeconfigs, from Gardener's API
-             ``switches`` the options, as Gardener's scripts have them
-Source       seed 004 §8; drivers.md J2 to J4.
+             this file    the switches, as Gardener's scripts have them
 Called by    ``cli.app``.
 """
 

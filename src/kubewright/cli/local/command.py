@@ -1,4 +1,4 @@
-"""``local setup`` and ``local restore``: look, plan, write; thin around ``plan`` and ``garden``.
+"""``local setup`` and ``local restore``: look, plan, write; thin around ``plan``.
 
 Theory.      ``setup`` gets both kubeconfigs, looks at the Deployment and at the files, writes the record, and
              then acts: files first, then one patch that names the version it was computed from, then it waits
@@ -7,7 +7,7 @@ Theory.      ``setup`` gets both kubeconfigs, looks at the Deployment and at the
              is kept in memory.
 Invariants.  The record is written before each change, in one piece, and removed last. One process at a time
              works in a project: it holds a lock on the folder, but not while it only waits for pods to end.
-Called by    ``switches``.
+Called by    ``cli.local``, whose switches are the options.
 """
 
 import asyncio

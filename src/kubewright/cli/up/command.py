@@ -1,4 +1,9 @@
-"""``kubewright up``: everything in one process, until it is told to stop."""
+"""``kubewright up``: the switches as options, everything in one process until it is told to stop, a greeting.
+
+Invariants.  The user's own kubeconfig changes only with ``--merge-kubeconfig``, and only once the server
+             serves. What a user typed is checked before anything starts.
+Called by    ``cli.app``.
+"""
 
 import asyncio
 import os
