@@ -1,4 +1,4 @@
-"""``kubewright run``: what the user typed, checked and made into options; then the controllers on real clusters.
+"""``kubewright run``: what a user typed as options, and the controllers on real clusters.
 
 Invariants.  Every value is checked before anything is connected to.
 Called by    ``cli.run.switches``.
