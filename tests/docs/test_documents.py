@@ -36,6 +36,45 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert not missing, missing
 
 
+PROGRAMS = sorted(
+    path
+    for folder in ("src", "simulation")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".py", ".toml", ".yaml", ".proto"}
+)
+ROW_ID = re.compile(r"(?<![\w-])(?:S[0-3]|E|[A-Z]{3})-\d\d(?![\w-])")
+DECISION = re.compile(r"decisions?[ /](\d{4})")
+DOCUMENT = re.compile(r"(?<![\w/.-])[\w./-]+\.md\b")
+NOT_HERE = re.compile(r"seed 00\d|DESIGN\b|decision D\d|(?<!RFC \d{4} )§ ?\w")
+"""Of documents that nobody can open who reads this repository; RFCs have sections, too, and anyone can read them."""
+
+
+def rows() -> set[str]:
+    pages = (ROOT / "docs/reference").glob("*-parity.md")
+    return {
+        line.split(" | ")[0][2:]
+        for page in pages
+        for line in page.read_text().splitlines()
+        if line[:2] == "| "
+    }
+
+
+def is_here(document: str, by: Path) -> bool:
+    return any((folder / document).exists() for folder in (ROOT, by.parent))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=ids)
+def test_what_the_code_cites_is_in_the_repository(program: Path) -> None:
+    text = program.read_text()
+    areas = {row.split("-")[0] for row in rows()}
+    cited = [row for row in ROW_ID.findall(text) if row.split("-")[0] in areas]
+    decisions = {path.name[:4] for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
+    assert [row for row in cited if row not in rows()] == []
+    assert [number for number in DECISION.findall(text) if number not in decisions] == []
+    assert [name for name in DOCUMENT.findall(text) if not is_here(name, program)] == []
+    assert NOT_HERE.findall(text) == []
+
+
 AMBIGUOUS = re.compile(
     r"(?<![\w./-])(machine|machineset|machinedeployment)s?(?![\w.-]|\.[a-z$])", re.IGNORECASE
 )
