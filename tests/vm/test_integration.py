@@ -38,7 +38,7 @@ TINY = {
     "disk": "1Mi",
     "architecture": "amd64",
     "accelerator": "tcg",
-    "tags": TAGS,
+    "tags": {"vm": TAGS},
 }
 """A VM of 32 MiB that boots a sector and prints a line."""
 

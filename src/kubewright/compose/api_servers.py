@@ -33,9 +33,9 @@ from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_
 from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
+from kubewright.apiserver.http.dialing import Streams
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, TO_KUBELETS, Pki
-from kubewright.apiserver.kubelets.dialing import Streams
 from kubewright.apiserver.server import ApiServer, opened
 from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.clock import Clock

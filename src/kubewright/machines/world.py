@@ -26,17 +26,16 @@ from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.registry import RoutedDriver
+from kubewright.machines import machineclass
 from kubewright.machines.caches import shared_of
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.excess.reconciler import MACHINE_TAINT, MachineTaints
+from kubewright.machines.excess.wiring import MACHINE_TAINT, MachineTaints
 from kubewright.machines.machine import wiring as machine
-from kubewright.machines.machineclass import acceptance
-from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
 from kubewright.machines.migration import reconciler as migration
-from kubewright.machines.orphans import wiring as orphans
+from kubewright.machines.orphans import vms as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
@@ -126,7 +125,7 @@ def world(
             routed = RoutedDriver(behind, own, strict=False)
             shared = shared_of(environment, routed, settings)
             controller, calls = machine.wire(shared)
-            made += [controller, *machineclass.wire(shared), acceptance.wire(shared, routed)]
+            made += [controller, *machineclass.wire_in_use(shared), machineclass.wire(shared, routed)]
             made.append(migration.wire(shared, routed, controller.enqueue))
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
@@ -167,6 +166,6 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
         )
         made.append(nodes.controller(environment.clock, metrics))
     if MACHINE_TAINT in chosen:
-        taints = MachineTaints(deployments, environment.control.client)
+        taints = MachineTaints(deployments, environment.control.client, recorder)
         made.append(taints.controller(environment.clock, metrics))
     return made

@@ -22,7 +22,7 @@ from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.machines.caches import ClassSeen, class_seen, secret_keys
 from kubewright.machines.machine.applied import condition, different
-from kubewright.machines.machineclass.acceptance import status_after
+from kubewright.machines.machineclass import status_after
 from kubewright.runtime.in_use import InUse, finalizers
 from kubewright.testing.scenes import machine, minutes
 from kubewright.wire.gvk import Key

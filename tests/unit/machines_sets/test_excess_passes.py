@@ -28,7 +28,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.kube.informer import Informer
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.excess.reconciler import MachineTaints
+from kubewright.machines.excess.wiring import MachineTaints
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
@@ -104,7 +104,7 @@ async def controlled(more: int | None, *machines: Machine) -> Controlled:
     index = MemberIndex(shelf.caches.get(MACHINE), read, shelf.client.steady())
     recorder = cast("Recorder", Told())
     deployments = Deployments(MACHINE_DEPLOYMENTS, shelf.caches, recorder, index=index)
-    taints = MachineTaints(deployments, shelf.client)
+    taints = MachineTaints(deployments, shelf.client, recorder)
     await shelf.put(MACHINE_DEPLOYMENT, deployment(2, more))
     await shelf.put(MACHINE_SET, machine_set("d"))
     await shelf.put(MACHINE, *machines)

@@ -38,7 +38,7 @@ from kubewright.kube.scope import Namespaces
 from kubewright.machines.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
-from kubewright.machines.excess.reconciler import MACHINE_TAINT
+from kubewright.machines.excess.wiring import MACHINE_TAINT
 from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.memory import Memory as MachineMemory

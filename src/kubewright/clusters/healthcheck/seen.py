@@ -1,6 +1,6 @@
 """A health check, its cluster and the machines that it watches, as one frozen value; and the steps. Pure.
 
-Called by    ``look``, which makes it; ``verdict``, ``decide`` and ``status``.
+Called by    ``look``, which makes it; ``decide``.
 """
 
 from collections.abc import Mapping

@@ -43,7 +43,7 @@ PAUSED, UNREAD = "the machine or its cluster is paused", "objects that it refers
 
 WORKERS = 50
 """Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
-back (``calls``); upstream has 50 to 100 by now."""
+back (``look.WorkloadCalls``); upstream has 50 to 100 by now."""
 
 
 class Machines:

@@ -4,9 +4,9 @@ Theory.      Replicas and excess together are the size of a deployment, for scal
              (``MachineDeploymentSpec.desired``). A controller of its own, ``machinetaint``, puts the taints
              onto the newest machines and takes them off again; that is all it does. The machine's
              controller keeps taints and cluster-autoscaler's annotation on the node, as it keeps a node
-             template (``machine.node_marks``), and a set that shrinks goes by the taints, too
+             template (``machines.node_marks``), and a set that shrinks goes by the taints, too
              (``machineset.member``).
-Map          decide.py      which machines are kept free (pure)
-             reconciler.py  looks, asks decide, writes; and which changes enqueue a deployment
-Source       seed 004, §2.1, approach 1; decision 0072. How objects show it: ``api.machine.excess``.
+Files        ``decide``  which machines are kept free (pure)
+             ``wiring``  looks, asks decide, writes; and which changes enqueue a deployment
+             Decision 0072. How objects show it: ``api.machine.excess``.
 """

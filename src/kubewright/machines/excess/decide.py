@@ -15,8 +15,7 @@ Invariants.  A machine that is being deleted, is Failed, or failed to be updated
              nor written. Where there is nothing to change there is no step, so nothing is written at rest.
              While the deployment is being deleted or is invalid, nothing changes; while it is paused, taints
              do, since that stops rollouts only.
-Source       seed 004, §2.1, approach 1; decision 0072.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections.abc import Collection, Sequence

@@ -17,7 +17,7 @@ Invariants.  What cannot be read in an annotation, because a user has edited it,
              What does not reach the VMs is told on the class (``condition``), since its machines are well and
              go on: with what to do, and without how many they are, which changes while a rollout goes on.
              They have few different providerSpecs, so each is compared once.
-Called by    ``look`` (``specs_of``), ``making``, ``living``; ``machineclass.acceptance``.
+Called by    ``look`` (``specs_of``), ``making``, ``living``; ``machineclass``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reconcile the taints of one deployment's machines: look, decide, act. And what enqueues a deployment.
+"""One pass over the taints of one deployment's machines. And what enqueues a deployment.
 
 Theory.      Deployment, sets and machines are read by the look of the reconciler of deployments
              (``replicas.deployment``). A deployment that keeps no machine free has a pass when its spec
@@ -16,19 +16,20 @@ from kubewright.api.machine.validate import with_defaults
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
-from kubewright.machines.excess.decide import KeepFree, counts, decide
+from kubewright.machines.excess.decide import ExcessSeen, KeepFree, counts, decide
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.objects import key_of
-from kubewright.replicas.writes import Stale, error_of, run_parallel, stale_or
+from kubewright.replicas.writes import Stale, error_of, stale_or
 from kubewright.runtime.controller import Controller, only, status_alone
+from kubewright.runtime.events import EventRecorder
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.passes import planned
-from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -39,44 +40,62 @@ KEEPS_FREE = "keeps-machines-free"
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
 
-class MachineTaints:
-    """The reconciler: a key is that of a deployment."""
+class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[KeepFree]]):
+    """The reconciler of the deployments whose machines may be kept free."""
 
-    def __init__(self, deployments: MachineDeployments, control: Client) -> None:
+    def __init__(self, deployments: MachineDeployments, control: Client, recorder: EventRecorder) -> None:
+        super().__init__(control, deployments.deployments, recorder)
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
-        self._control = control
         deployments.deployments.index(KEEPS_FREE, _key_if_it_keeps_free)
         self._with_taints: set[Key] = set()
         """The deployments of which the last pass saw a machine with the taints. The first pass of a process
         over each deployment fills it."""
 
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            PartlyFailed: writes failed; the others were tried all the same.
-        """
-        seen = self._deployments.look(key)
+    def forget(self, key: Key, uid: str) -> None:
+        """The deployment is gone, or another one has its name."""
         self._with_taints.discard(key)
-        if seen is None:
-            return Result.done()
-        if any(member.free for member in seen.all_members):
-            self._with_taints.add(key)
-        plan = decide(seen)
-        planned(plan)
-        return Result.done().unless(await run_parallel(plan.steps, self._write))
 
-    async def _write(self, step: KeepFree) -> KubewrightError | None:
+    async def look(self, found: MachineDeployment) -> ExcessSeen | None:
+        """As the reconciler of deployments."""
+        key = key_of(found)
+        seen = self._deployments.look(key)
+        if seen is not None and any(member.free for member in seen.all_members):
+            self._with_taints.add(key)
+        else:
+            self._with_taints.discard(key)
+        return seen
+
+    def decide(self, seen: ExcessSeen | None) -> Plan[KeepFree] | None:
+        """As ``decide.decide``."""
+        return None if seen is None else decide(seen)
+
+    def act(self, seen: ExcessSeen | None, step: KeepFree, outcome: Outcome) -> Effect:
+        """The one step that there is."""
+        return self._taint(step)
+
+    def together(self, step: KeepFree) -> bool:
+        """All machines are written beside each other."""
+        return True
+
+    def after_step(
+        self, seen: ExcessSeen | None, step: KeepFree, error: KubewrightError | None, outcome: Outcome
+    ) -> bool:
+        """An error stops no other write, and is raised when the pass is over."""
+        if error is not None:
+            outcome.errors.append(error)
+        return True
+
+    async def _taint(self, step: KeepFree) -> None:
         member, machine = step.member, self._machines.get(step.member.key)
         what = f"machine {member.name}"
         if machine is None or machine.metadata.resource_version != member.version:
-            return Stale(f"{what} is no longer the one that was seen")
+            raise Stale(f"{what} is no longer the one that was seen")
         spec = merge_patch(machine.spec, excess.kept_free(machine.spec, free=step.free))
-        error = await error_of(
-            self._control.patch(MACHINE, member.key, onto({"spec": spec}, machine.metadata))
-        )
-        return None if isinstance(error, NotFound) else stale_or(error, what)
+        error = await error_of(self.client.patch(MACHINE, member.key, onto({"spec": spec}, machine.metadata)))
+        told = None if isinstance(error, NotFound) else stale_or(error, what)
+        if told is not None:
+            raise told
 
     def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""

@@ -1,7 +1,15 @@
-"""Say on a MachineClass whether its driver would make machines of it, and whether those that are there are as
-it says.
+"""MachineClasses and their Secrets: they stay while machines need them, and a class says whether it is
+             accepted.
 
-Theory.      A typo in a providerSpec is told on each machine that the driver refuses. It can be told earlier:
+Theory.      A VM can only be deleted with the class and the credentials it was made with. So a MachineClass
+             carries our finalizer while machines refer to it, and a Secret carries one while a class does
+             (``runtime.in_use``). Deleted too early, they wait in deletion until no machine needs them.
+             Machines come and go, classes seldom do: a class keeps its finalizer between two machines, and is
+             not written each time. A Secret loses the finalizer with its last class: users often delete the
+             whole namespace after Kubewright is uninstalled, and a finalizer that was left would block that.
+             A class that is deleted goes with its last machine, although VMs of it may be suspect
+             (``machines.orphans``): a driver that cannot delete them would keep it for ever.
+             A typo in a providerSpec is told on each machine that the driver refuses. It can be told earlier:
              the rules of the API are known, and a driver that offers it is asked
              (``driver.contract.Validates``) whenever class or Secrets change, at each start, and ``AGAIN``
              after each no. The answer is the condition Accepted, and an event when it is no.
@@ -11,7 +19,9 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              (``machine.applied``), which is looked at whenever the class changes, at each start, and
              ``AGAIN_APPLIED`` after a no or where the driver cannot say what it changes.
              The call is awaited by a worker of this controller, which has no other work.
-Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
+Invariants.  One write when the first user appears, none while there are others. Secrets are compared by
+             namespace and name.
+             Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
 Called by    ``machines.world``.
 """
@@ -27,9 +37,11 @@ from msgspec import structs
 from kubewright.api.conditions import condition_of, dated
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
+from kubewright.api.machine import names
 from kubewright.api.machine.names import CLASS_ACCEPTED, CLASS_APPLIED, ClassReason, EventReason, NotApplied
 from kubewright.api.machine.v1alpha1 import (
     MACHINE_CLASS,
+    Machine,
     MachineClass,
     MachineClassCondition,
     MachineClassStatus,
@@ -38,10 +50,12 @@ from kubewright.api.machine.validate import validate_class
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.registry import RoutedDriver
+from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
-from kubewright.machines.caches import Shared
+from kubewright.machines.caches import Shared, class_key, secret_keys
 from kubewright.machines.machine.applied import condition
-from kubewright.runtime.controller import Controller, only, spec_or_life
+from kubewright.runtime.controller import Controller, only, spec_or_existence, spec_or_life
+from kubewright.runtime.in_use import InUse
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
@@ -176,3 +190,40 @@ def wire(shared: Shared, driver: RoutedDriver) -> Controller:
 
 def _condition(status: str, reason: str, message: str) -> MachineClassCondition:
     return MachineClassCondition(type=CLASS_ACCEPTED, status=status, reason=reason, message=message)
+
+
+def wire_in_use(shared: Shared) -> tuple[Controller, Controller]:
+    """The two controllers, listening to what uses a class and what uses a secret."""
+    caches, clock, metrics = shared.caches, shared.clock, shared.metrics
+    machines, classes, secrets = caches.machines, caches.classes, caches.secrets
+
+    def class_is_used(key: Key) -> bool:
+        return machines.count_by("class", str(key)) > 0
+
+    def secret_is_used(key: Key) -> bool:
+        return classes.count_by("secret", str(key)) > 0
+
+    own = (shared.control, shared.recorder)
+    of_classes = InUse(*own, classes, class_is_used, names.FINALIZER, lingers=True)
+    of_secrets = InUse(*own, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
+    return (
+        Controller("machineclass", of_classes, clock, workers=2, metrics=metrics)
+        .watches(classes, of_classes.to_keys)
+        .watches(machines, _class_of),
+        Controller("secret", of_secrets, clock, workers=2, metrics=metrics)
+        .watches(secrets, of_secrets.to_keys)
+        .watches(classes, _secrets_of),
+    )
+
+
+def _class_of(change: Change[Machine]) -> Iterable[Key]:
+    """A machine's class, when the machine appears, goes, or changes class."""
+    if not spec_or_existence(change):
+        return ()
+    before, after = (class_key(machine) if machine else None for machine in (change.before(), change.after()))
+    return {key for key in (before, after) if key is not None} if before != after else ()
+
+
+def _secrets_of(change: Change[MachineClass]) -> Iterable[Key]:
+    both = (found for found in (change.before(), change.after()) if found is not None)
+    return {key for found in both for key in secret_keys(found)}
