@@ -24,7 +24,7 @@ from kubewright.machines.orphans.decide import (
     why_kept_by_cache,
     why_kept_by_server,
 )
-from kubewright.machines.orphans.wiring import class_to_list, may_have_a_node
+from kubewright.machines.orphans.vms import class_to_list, may_have_a_node
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Moving, Trip
