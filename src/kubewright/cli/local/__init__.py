@@ -10,6 +10,7 @@ Invariants.  The record is on disk before the first change that it tells of, and
 Files        ``command``  what the two commands do; short-lived kubeconfigs, from Gardener's API
              ``plan``     from what is found to steps: what ``setup`` changes, what ``restore`` undoes
              this file    the switches, as Gardener's scripts have them
+Source       LOC-01 to LOC-03.
 Called by    ``cli.app``.
 """
 
