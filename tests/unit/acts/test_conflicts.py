@@ -33,7 +33,6 @@ from kubewright.bootstrap import seen as bootstrap_steps
 from kubewright.clusters.cluster import act as cluster_act
 from kubewright.clusters.cluster import seen as cluster_seen
 from kubewright.clusters.external.object import External
-from kubewright.clusters.healthcheck import act as check_act
 from kubewright.clusters.healthcheck import seen as check_seen
 from kubewright.clusters.machine import act as machine_act
 from kubewright.clusters.machine import seen as machine_seen
@@ -66,6 +65,7 @@ from kubewright.wire.errors import Conflict, Forbidden
 
 from ..looks.of_kubeadm_configs import TOKEN as DATA_TOKEN
 from ..looks.of_kubeadm_configs import Provider, config, data_for, machine
+from . import of_health_checks
 
 
 @dataclass
@@ -216,7 +216,7 @@ async def health_check() -> tuple[Shelf, Happened]:
     seen = check_seen.Seen(MachineHealthCheck(metadata=META), None, 0.0, BEGIN)
     told_of = (Condition(type="HealthCheckSucceeded", status="False"),)
     plan = Plan((check_seen.WriteConditions(of, told_of, unhealthy=True),))
-    return shelf, await done(check_act.Actor(shelf.client, told).perform(seen, plan), told)
+    return shelf, await done(of_health_checks.performed(shelf.client, shelf, told, seen, plan), told)
 
 
 async def plane() -> tuple[Shelf, Happened]:
