@@ -63,7 +63,7 @@ from kubewright.compose.folder import (
     remember,
     snapshots_folder,
 )
-from kubewright.compose.leases import Announced
+from kubewright.compose.leases import RenewalHandler
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import migrated_by, server_worlds
@@ -121,7 +121,7 @@ class Embedded:
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded", one_clock=True)
-        self.others = Announced(self.server.handle)
+        self.others = RenewalHandler(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
         self._authority: Identity | None = None  # of a server in memory, to which no client connects by TLS

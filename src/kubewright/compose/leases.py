@@ -22,7 +22,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import Handler, Request, Response
 
 
-class Announced:
+class RenewalHandler:
     """A ``Handler`` that tells ``electors`` of each request for their Lease, and then passes it on."""
 
     def __init__(self, handler: Handler) -> None:
