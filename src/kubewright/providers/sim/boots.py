@@ -37,7 +37,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.informer import Informers
 from kubewright.pki.facts import public_key_hashes
-from kubewright.providers.sim.boot.kubeadm import (
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.inventory import VmObserver
+from kubewright.providers.sim.kubeadm import (
     Action,
     Init,
     Join,
@@ -47,7 +49,9 @@ from kubewright.providers.sim.boot.kubeadm import (
     actions,
     read,
 )
-from kubewright.providers.sim.boot.tls_bootstrap import (
+from kubewright.providers.sim.kubelets import Kubelets
+from kubewright.providers.sim.spec import KubeletSettings
+from kubewright.providers.sim.tls_bootstrap import (
     ControlPlane,
     ControlPlanes,
     KubeletCredentials,
@@ -58,10 +62,6 @@ from kubewright.providers.sim.boot.tls_bootstrap import (
     hosted_already,
     request_credentials,
 )
-from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.inventory import VmObserver
-from kubewright.providers.sim.kubelets import Kubelets
-from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.providers.sim.vm import Bootstrap, Vm
 
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"

@@ -46,9 +46,9 @@ from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import new_request
 from kubewright.pki.facts import public_key_hashes
-from kubewright.providers.sim.boot.kubeadm import Join, Unbootable
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmObserver
+from kubewright.providers.sim.kubeadm import Join, Unbootable
 from kubewright.providers.sim.vm import Vm
 from kubewright.wire import goyaml
 from kubewright.wire.errors import ApiError
