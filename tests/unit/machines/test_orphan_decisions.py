@@ -1,4 +1,4 @@
-"""VMs and nodes without machines: who has a claim, who is confirmed, what is written (mcm.md §9.1)."""
+"""VMs and nodes without machines: who has a claim, who is confirmed, what is written (SAF-01 to SAF-05)."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -16,7 +16,7 @@ Theory.      EC2 answers a RunInstances with a ClientToken that it knows with th
 Invariants.  User data that is sent has at most ``MOST_DATA`` bytes, as EC2 takes it. The driver's own tags
              are neither put nor taken off, whatever a class says or said. The tags of cluster and role stay
              on each object: lists, and the rights to the objects, go by them.
-Source       the meaning of fields is that of Gardener's provider.
+Source       AWS-05, AWS-06; the meaning of fields is that of Gardener's provider.
 Called by    ``driver``.
 """
 

@@ -19,6 +19,7 @@ Invariants.  An operation is among those sent before its bytes are: no answer co
              The revision is a positive int32, never 0, and follows from class and secret alone: the next
              process has the same. What is kept is bounded in number and bytes; the oldest goes first. No
              driver gets a secret that was not needed for an operation, and no repr shows one.
+Source       GRP-01, GRP-13, GRP-14.
 Called by    ``dispatch``, with a stream of gRPC or of a test.
 """
 

@@ -19,6 +19,7 @@ Invariants.  A class has one driver at most: who registers for classes that anot
              of the contract or a ``DriverError``.
              A Unix socket is in a folder of this user alone, and only this user can open it. No message above
              ``MESSAGE_BYTES`` is taken. A port that cannot be had is tried again, and told.
+Source       GRP-09 to GRP-12.
 Called by    the controllers through ``driver.guard``.
 """
 
@@ -409,7 +410,7 @@ def _is_of(vm: Instance, request: MachineRequest) -> bool:
 
 
 SERVICES = ("service.Servicegrpc", "infra.Infragrpc")
-"""MCM's own, and the one of the seed and its example."""
+"""MCM's own, and the one of its documentation and example (GRP-06)."""
 AGAIN_SECONDS = 5.0
 END_SECONDS = 1.0
 """What calls of drivers may still take when this process leads no more."""

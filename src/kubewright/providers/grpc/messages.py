@@ -13,7 +13,7 @@ Theory.      A type lists its fields as the proto file does: number, name, what 
 Invariants.  ``decode`` returns a whole value or raises ``Malformed``, whatever the bytes; numbers fit into an
              int32, and texts are UTF-8. A value that was encoded is decoded to an equal one. What cannot be
              served is refused at the start, with the option that is wrong.
-Source       the encoding of Protocol Buffers, version 3.
+Source       GRP-06; the encoding of Protocol Buffers, version 3.
 Called by    both sides of a stream.
 """
 

@@ -17,6 +17,7 @@ Invariants.  Of one machine at most one operation is under way that changes some
              the machine's creation, and the other way round. What a driver sends becomes an answer of the
              port or a ``DriverError``; nothing it sends raises anything else. No answer at all to a type of
              operation means that it is not offered.
+Source       GRP-09, GRP-10.
 Called by    ``connection``, which tells the time and carries the bytes.
 """
 
