@@ -14,6 +14,6 @@ Invariants.  Every step is found undone or done by looking, so a pass may end at
              While an old class is there and not migrated, no machine of it is given up for lost: its VM is
              known to the cloud by what the class says.
 Files        ``old_classes``  which classes are to be migrated, and what is decided about one; pure
-             ``reconciler``   the reads and writes
-Source       seed 004 §11 (GenerateMachineClassForMigration); the annotation and its value are MCM's.
+             ``wiring``       the reads and writes
+             The annotation and its value are MCM's: docs/reference/mcm-parity.md.
 """
