@@ -1,12 +1,11 @@
 """The embedded Kubernetes API server: what is where, and the journey of a request.
 
 ``server``         ``ApiServer``: all of it in one object; its initial objects, and what it deletes on its own
-``http``           requests and answers as values; sockets, discovery, OpenAPI, what kubelets answer
+``http``           requests and answers as values; sockets, discovery, OpenAPI, connections to kubelets
 ``authorization``  who may do what, decided from roles; pure
 ``registry``       kinds, and what can be done to their objects
 ``fields``         who manages which fields; pure          ``schema``  validation, pruning, defaults
 ``store``          versioned bytes: in memory for reading, in SQLite for keeping
-``kubelets``       connections to kubelets
 
 The journey of a POST:
 1. ``http.listener`` has the connection (``http.connections`` its place and its time), reads head and body,

@@ -34,9 +34,9 @@ from kubewright.api.meta import without_finalizer
 from kubewright.apiserver.authorization.defaults import objects, own_objects, reconciled
 from kubewright.apiserver.authorization.policy import GROUP
 from kubewright.apiserver.http.app import App, Counts, Page
+from kubewright.apiserver.http.dialing import Allowed, Dialer, Streams
+from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.apiserver.http.pki import write_private
-from kubewright.apiserver.kubelets.dialing import Allowed, Dialer, Streams
-from kubewright.apiserver.kubelets.where import may_be_dialled
 from kubewright.apiserver.registry import codec, strategy
 from kubewright.apiserver.registry.admission import (
     CLASSES,

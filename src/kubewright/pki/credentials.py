@@ -155,8 +155,8 @@ class Kubeconfig:
     ``user``    the name and groups of the certificate
     ``entry``   the name of the user's entry, such as ``demo-admin``
     ``lifetime``  of the certificate
-    ``strict``  whether its user, the ends of its life and that of its authority are compared as well; False:
-                as Cluster API does, only where it leads, and whether half of its life is left
+    ``strict``  whether its user, who signed it, and the ends of its life and of its authority's are compared
+                as well; False: as Cluster API does, only where it leads, and whether half of its life is left
     """
 
     secret: str
@@ -356,19 +356,21 @@ def kubeconfig_is_outdated(held: Held, wanted: Kubeconfig, authority: Held | Non
         return OTHER_AUTHORITY
     if differs := mismatch(login, wanted.server, authority.pair.certificate):
         return differs
-    if wanted.strict and (differs := _is_for_another(login, wanted, now)):
+    if wanted.strict and (differs := _is_for_another(login, wanted, authority, now)):
         return differs
     due = kubeconfig_due(login, wanted, authority)
     return HALF_OVER if due is not None and due <= now else ""
 
 
-def _is_for_another(login: Login, wanted: Kubeconfig, now: datetime) -> str:
+def _is_for_another(login: Login, wanted: Kubeconfig, authority: Held, now: datetime) -> str:
     try:
         client = facts_of(login.certificate)
     except ValueError:
         return NOT_READABLE
     if not _same_user(client.user, wanted.user):
         return f"the kubeconfig is for {client.user.name or 'no name'}, not for {wanted.user.name}"
+    if authority.facts is not None and not is_signed_by(login.certificate, authority.pair.certificate):
+        return f"the kubeconfig's certificate was signed by another authority than Secret {wanted.authority}"
     if now < client.not_before:
         return f"the kubeconfig is valid only from {rfc3339(client.not_before)}"
     if wanted.lifetime < LIFETIME and login.not_after is not None and login.not_after > now + wanted.lifetime:

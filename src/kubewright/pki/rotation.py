@@ -6,8 +6,9 @@ Theory.      The Secret of the authority shows how far its rotation is. ``tls.cr
              all components, and all kubeconfigs, get both to trust. SIGN, once all of them have both, puts
              the new certificate and key in front; then every certificate is signed anew. DROP, once no
              certificate of the old authority is in use, removes the old one from the bundle. Each transition
-             is one write of one Secret, so after a crash another process goes on from what is there. If the
-             new certificate is not valid yet, because a clock was ahead, BEGIN replaces it by another.
+             is one write of one Secret, so after a crash another process goes on from what is there. A new
+             pair that cannot sign has signed nothing, and BEGIN replaces it by another: its certificate is
+             not valid yet, because a clock was ahead, or somebody has written into the Secret.
 Invariants.  No transition before all components run with the result of the last one. The authority of a user
              is never written. An old authority that has expired is replaced without waiting, since nothing
              verifies by it. Why in two phases, and what users may stop: decision 0034.
@@ -15,14 +16,22 @@ Called by    ``controlplanes.certificates``, whose ``act`` writes what ``written
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 
 from kubewright.base.clock import rfc3339
-from kubewright.pki.credentials import CERTIFICATE_KEY, KUBECONFIG_KEY, PRIVATE_KEY, TENTH, Held, data_of
+from kubewright.pki.credentials import (
+    CERTIFICATE_KEY,
+    KUBECONFIG_KEY,
+    NO_KEY,
+    PRIVATE_KEY,
+    TENTH,
+    Held,
+    data_of,
+    problem_of,
+)
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
 from kubewright.pki.keyring import Transition
 from kubewright.pki.keys import BACKDATED, KeyPair, pems
@@ -163,10 +172,8 @@ def _due(facts: Facts, asked: Asked) -> tuple[datetime, str]:
 def _while_old_signs(view: View, facts: Facts) -> Rotation:
     """The old authority signs: everything has to trust both before the new one may sign."""
     told = f"Secret {view.secret}: the old authority signs, and components are given both"
-    begins = _begins(view.authority)
-    if begins > view.now:  # it was made by a clock that was ahead, and has signed nothing
-        because = f"the new one is valid only from {rfc3339(begins)}, so another is made: {Transition.BEGIN}"
-        return Rotation(Transition.BEGIN, because)
+    if unfit := _next_is_unfit(view.authority, view.now):
+        return Rotation(Transition.BEGIN, f"the new one {unfit}, so another is made: {Transition.BEGIN}")
     waits = next(_without_both(view), "") or next(_not_restarted(view), "")
     if not waits and view.asked.stop_before is Transition.SIGN:
         waits = "it stops before Signing, as spec.certificateAuthorities.stopBefore says or leaves it"
@@ -175,11 +182,17 @@ def _while_old_signs(view: View, facts: Facts) -> Rotation:
     return Rotation(Transition.SIGN, f"both are trusted: {Transition.SIGN}", Stage.TRUSTING_BOTH, told)
 
 
-def _begins(authority: Held) -> datetime:
-    """When the certificate that is to sign next begins to be valid; at once if it cannot be read."""
-    with suppress(ValueError):
-        return facts_of(authority.contents[NEXT_CERTIFICATE]).not_before
-    return datetime.min.replace(tzinfo=UTC)
+def _next_is_unfit(authority: Held, now: datetime) -> str:
+    """Why the new pair cannot sign, however long one waits; the end of a sentence. Empty: it can."""
+    pair = KeyPair(authority.contents[NEXT_CERTIFICATE], authority.contents[NEXT_KEY])
+    if unfit := problem_of(pair, signs=True) or ("" if pair.key else NO_KEY):
+        return unfit.replace(CERTIFICATE_KEY, NEXT_CERTIFICATE).replace(PRIVATE_KEY, NEXT_KEY)
+    facts = facts_of(pair.certificate)
+    if facts.not_before > now:
+        return f"is valid only from {rfc3339(facts.not_before)}"
+    if facts.not_after <= now:
+        return f"expired on {rfc3339(facts.not_after)}"
+    return "" if _certificates_in(pair.certificate) <= set(trusted_by(authority)) else "is not in tls.crt"
 
 
 def _while_new_signs(view: View, trusted: tuple[bytes, ...]) -> Rotation:

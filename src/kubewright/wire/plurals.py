@@ -8,7 +8,7 @@ Theory.      A reference in Cluster API holds group and kind, and a CRD is named
 Invariants.  ``plural_of`` never fails, and its result for lower case letters and digits is upstream's. Only
              for a kind that is nothing but one of a few abbreviations in S (``DNS``) does upstream's result
              hold capitals; no CRD can have such a name, and ours is the regular plural.
-Source       capi.md §3.1; the words are those of github.com/gobuffalo/flect v1.0.2.
+Source       S1-03; the words are those of github.com/gobuffalo/flect v1.0.2.
              The last three are abbreviations that it knows, and therefore reads in capitals.
 Called by    what resolves references to provider kinds; where the name finds nothing, discovery is asked.
 """

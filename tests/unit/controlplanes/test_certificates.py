@@ -372,6 +372,11 @@ def test_a_leaf_that_is_due_while_the_authority_cannot_sign_is_a_problem():
         pytest.param(
             access(user=User("x", ())), "the kubeconfig is for x, not for kubernetes-admin", id="another user"
         ),
+        pytest.param(
+            access(by=ANOTHER),
+            "the kubeconfig's certificate was signed by another authority than Secret demo-ca",
+            id="a certificate of another authority",
+        ),
         pytest.param(access(now=NOW - 183 * DAY), "half of the kubeconfig's life is over", id="it is half over"),
     ],
 )  # fmt: skip

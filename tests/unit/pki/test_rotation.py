@@ -123,6 +123,41 @@ def test_when_a_rotation_begins(seen, turn, because):
     assert (answer.transition, answer.because, answer.stage) == (turn, because, None)
 
 
+@pytest.mark.parametrize(
+    ("changed", "unfit"),
+    [
+        pytest.param(
+            {"next.crt": b"x"},
+            "has a next.crt that is neither a certificate nor a public key in PEM",
+            id="garbage for a certificate",
+        ),
+        pytest.param({"next.crt": b""}, "has a next.crt that is neither a certificate nor a public key in PEM", id="none"),
+        pytest.param(
+            {"next.key": b"x"},
+            "has a next.key that is no private key in PEM, of RSA or an elliptic curve",
+            id="garbage for a key",
+        ),
+        pytest.param({"next.key": b""}, "has no next.key", id="half written"),
+        pytest.param(
+            {"next.key": OLD.key}, "has a next.key that does not belong to its next.crt", id="the key of another"
+        ),
+        pytest.param({"tls.crt": OLD.certificate}, "is not in tls.crt", id="one that nobody trusts"),
+    ],
+)  # fmt: skip
+def test_a_new_pair_that_can_never_sign_is_made_anew_and_the_old_authority_goes_on_signing(changed, unfit):
+    answer = decide(view({**begun(), **changed}))
+    because = f"the new one {unfit}, so another is made: a new one is trusted beside it"
+    assert (answer.transition, answer.because) == (Transition.BEGIN, because)
+    mended = secret("demo-ca", written(Transition.BEGIN, secret("demo-ca", {**begun(), **changed}), NEW))
+    assert (mended.pair.key, mended.problem) == (OLD.key, "")
+    assert decide(view(mended.contents)).transition is Transition.SIGN
+
+
+def test_a_new_authority_that_has_expired_before_it_signed_is_made_anew():
+    answer = decide(view(begun(), now=NOW + 11 * 365 * DAY))
+    assert (answer.transition, answer.stage) == (Transition.BEGIN, None)
+
+
 def test_it_is_looked_at_again_when_it_is_due():
     assert decide(view(SETTLED, asked=Asked(NOW + DAY))).wake == NOW + DAY
     lives = OLD_ENDS - (NOW - 30 * DAY - timedelta(hours=1))

@@ -8,7 +8,8 @@
 ``connections`` how many there may be, and how long each may take
 ``authn``       users of requests, impersonation         ``pki``      the CA, and files that hold secrets
 ``reach``       where the server listens, and its names
-``kubeconfig``  the file by which clients connect; ``config_text`` changes the text of one
+``kubeconfig``  the file by which clients connect: written, and changed in the text
 ``discovery``, ``openapi``   what is served, and what it looks like
-``kubelets``    logs, streams, proxies; ``usage``       metrics.k8s.io
+``kubelets``    logs, streams, proxies; ``usage``      metrics.k8s.io, from the summaries of kubelets
+``kubelet_requests``  which kubelet, and what of it; pure  ``dialing``  the connections to kubelets
 """

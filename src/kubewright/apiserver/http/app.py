@@ -25,13 +25,13 @@ import structlog
 from kubewright import __version__
 from kubewright.apiserver.authorization.policy import MASTERS, Attributes, forbidden
 from kubewright.apiserver.http import answers, authn, discovery, openapi, requests
+from kubewright.apiserver.http.kubelet_requests import STREAMS
 from kubewright.apiserver.http.kubelets import Kubelets, no_upgrade
 from kubewright.apiserver.http.requests import ResourcePath
 from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.subresources import Subresources
 from kubewright.apiserver.http.usage import GROUP as METRICS
 from kubewright.apiserver.http.usage import Measurements
-from kubewright.apiserver.kubelets.questions import STREAMS
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.policies import Policies

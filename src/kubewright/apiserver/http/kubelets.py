@@ -5,11 +5,11 @@ Theory.      The request is authorized, the pod and its Node are found, and only
              attach or port-forward is a tunnel: the kubelet switches to the protocol that the client wants,
              or refuses it, and then kubectl itself falls back from WebSocket to SPDY. Refusals are in
              kube-apiserver's words.
-Invariants.  A pod whose Node has no kubelet (``kubelets.where``) gets the one answer that it can get, and no
-             connection is tried. Of a client's headers a kubelet gets those that it needs, never a
+Invariants.  A pod whose Node has no kubelet (``kubelet_requests``) gets the one answer that it can get, and
+             no connection is tried. Of a client's headers a kubelet gets those that it needs, never a
              credential. Of a kubelet's headers the client gets no cookie, no redirect to elsewhere and no
              right of origins.
-Called by    ``app``, before ``subresources``. Continues in ``kubelets``.
+Called by    ``app``, before ``subresources``. Continues in ``dialing``.
 """
 
 import re
@@ -17,9 +17,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote, unquote, urlencode
 
-from kubewright.apiserver.kubelets.dialing import Answer, Dialer, Upgraded
-from kubewright.apiserver.kubelets.questions import STREAMS, log_path, refused_log, stream_path
-from kubewright.apiserver.kubelets.where import Kubelet, kubelet_of
+from kubewright.apiserver.http.dialing import Answer, Dialer, Upgraded
+from kubewright.apiserver.http.kubelet_requests import (
+    STREAMS,
+    Kubelet,
+    kubelet_of,
+    log_path,
+    refused_log,
+    stream_path,
+)
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.kind import Catalog, Target
 from kubewright.apiserver.schema.node import Object

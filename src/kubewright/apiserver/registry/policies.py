@@ -43,8 +43,7 @@ from kubewright.apiserver.authorization.policy import (
 )
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.admission import PODS
-from kubewright.apiserver.registry.builtin import served
-from kubewright.apiserver.registry.builtin.kinds import ROWS
+from kubewright.apiserver.registry.builtin import ROWS, served
 from kubewright.apiserver.registry.kind import Guard, ServedKind, Target
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Having, Record, Store

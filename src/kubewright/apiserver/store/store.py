@@ -7,15 +7,18 @@ Theory.      A writer reads ``latest`` (which sees what other writers have stage
              watchers get it and its writers are answered.
              Keys are kept in order, and so are those of each value of an index: of what a selector wants by a
              field or a label, a list looks at those that have it, in order, from where its page begins. An
-             index of labels is made when a list asks for it. An older version is the present one but for what
-             has changed since, and that is remembered for the next page and goes on with each write.
+             index of labels is made once lists have looked at as many objects for want of it as it would
+             have: so lists of a small namespace, by ever new labels, cost no more than twice what they look
+             at. An older version is the present one but for what has changed since, and that is remembered
+             for the next page and goes on with each write.
 Invariants.  Versions grow by one with each write, over all collections, also across restarts.
              Readers and watchers see committed states only. Watchers of one collection see all
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
              What is kept beside the objects is bounded: ``MOST_INDEXES`` of each collection, of 50 to 170
-             bytes an object, and ``MOST_ASKED`` older versions, none of which outlives its place in the
+             bytes an object (they share keys and values with the records), ``MOST_WANTED`` names of indexes
+             that are not made, and ``MOST_ASKED`` older versions, none of which outlives its place in the
              history.
 Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
@@ -26,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, groupby
+from typing import TypeVar
 
 import structlog
 
@@ -42,6 +46,8 @@ from kubewright.base.errors import InvalidInput
 
 log = structlog.get_logger("kubewright.apiserver.store")
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 ValueOf = Callable[[Record], str | None]
 
 _LAST = "\U0010ffff"
@@ -55,6 +61,9 @@ MOST_INDEXES = 8
 
 FEW = 500
 """Objects that are looked through as fast as an index of them is made."""
+
+MOST_WANTED = 64
+"""Labels of one collection without an index for which it is counted what lists have looked at."""
 
 MOST_ASKED = 4
 """Older versions whose differences are kept, for the next page."""
@@ -128,7 +137,7 @@ class _Index:
             del self._keys[value]
 
     def count(self, values: Iterable[str], prefix: str) -> int:
-        return sum(len(_span(self._keys.get(value, ()), prefix, "")) for value in values)
+        return sum(len(_span(self._keys[value], prefix, "")) for value in values if value in self._keys)
 
     def scan(self, values: Sequence[str], prefix: str, after: str) -> Iterator[str]:
         """The keys of the objects that have one of these values, in order."""
@@ -145,6 +154,7 @@ class _Collection:
         self.revision = 0
         self._kept: dict[str, _Index] = {}
         self._asked: dict[str, _Index] = {}
+        self._wanted: dict[str, int] = {}
 
     def put(self, record: Record) -> None:
         if record.key not in self.records:
@@ -162,22 +172,42 @@ class _Collection:
     def _indexes(self) -> Iterator[_Index]:
         return chain(self._kept.values(), self._asked.values())
 
-    def index(self, having: Having) -> _Index:
-        """The index of that name; it is made when it is asked for the first time."""
-        place = self._kept if having.kept else self._asked
-        index = place.pop(having.index, None)
-        if index is None:
-            index = _Index(having.value_of, (self.records[key] for key in self.keys))
-        place[having.index] = index  # the last to make room
-        if len(self._asked) > MOST_INDEXES:
-            del self._asked[next(iter(self._asked))]
-        return index
-
     def best(self, havings: Sequence[Having], prefix: str) -> tuple[_Index, Having] | None:
-        """What leads to the fewest objects; None: to look through all takes no longer."""
-        few = len(self.keys) < FEW
-        found = [(self.index(having), having) for having in havings if having.kept or not few]
-        return min(found, key=lambda each: each[0].count(each[1].values, prefix), default=None)
+        """Of the indexes that there are, the one that leads to the fewest objects; None: there is none."""
+        made = [(index, having) for having in havings if (index := self._made(having)) is not None]
+        return min(made, key=lambda pair: pair[0].count(pair[1].values, prefix), default=None)
+
+    def want(self, havings: Sequence[Having], prefix: str) -> None:
+        """A list is about to look: make the indexes that have become worth it, and note what was used."""
+        looked_at = len(_span(self.keys, prefix, ""))
+        for having in havings:
+            name, index = having.index, self._made(having)
+            if having.kept:
+                self._kept[name] = index or self._make(having)
+            elif index is not None:
+                self._asked[name] = self._asked.pop(name)  # the last to make room
+            elif looked_at >= FEW:
+                self._want(having, looked_at)
+
+    def _want(self, having: Having, looked_at: int) -> None:
+        wanted = self._wanted.pop(having.index, 0) + looked_at
+        if wanted < len(self.keys):
+            _put_last(self._wanted, having.index, wanted, MOST_WANTED)
+        else:
+            _put_last(self._asked, having.index, self._make(having), MOST_INDEXES)
+
+    def _made(self, having: Having) -> _Index | None:
+        return (self._kept if having.kept else self._asked).get(having.index)
+
+    def _make(self, having: Having) -> _Index:
+        return _Index(having.value_of, (self.records[key] for key in self.keys))
+
+
+def _put_last(kept: dict[_K, _V], key: _K, value: _V, most: int) -> None:
+    """Put in a value that is not there; the one that was put in first makes room."""
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 class _Since:
@@ -268,6 +298,7 @@ class Store:
             Compacted: the history no longer reaches back to it.
         """
         collection, since = self._collection(resource), self._since(version, resource)
+        collection.want(having, prefix)
         best = collection.best(having, prefix)
         if best is None:
             keys = _within(collection.keys, prefix, after)
@@ -292,7 +323,7 @@ class Store:
         return now if since is None else now + since.more(prefix, after)
 
     def count_having(self, having: Sequence[Having], resource: str, prefix: str = "") -> int:
-        """How many records ``scan_at`` has now with ``having``."""
+        """How many records ``scan_at`` has now with ``having``, by the indexes that are made."""
         collection = self._collection(resource)
         best = collection.best(having, prefix)
         if best is None:
@@ -307,9 +338,7 @@ class Store:
             raise Compacted
         since = self._asked.pop((resource, version), None) or _Since(version)
         since.go_on(self._history.since(resource, since.until), self.version)
-        self._asked[resource, version] = since
-        if len(self._asked) > MOST_ASKED:
-            del self._asked[next(iter(self._asked))]
+        _put_last(self._asked, (resource, version), since, MOST_ASKED)
         return since
 
     def count(self, resource: str) -> int:

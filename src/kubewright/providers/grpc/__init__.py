@@ -8,8 +8,13 @@
     ``client``        the other side: a driver that serves a manager
 
 Entry point ``grpc`` of group ``kubewright.drivers``: ``driver`` below. Needs the extra ``grpc``.
+
+gRPC reads its environment when it is first imported, which is always after this file. It hears here that
+each process that we start executes another program at once (gRPC's page on forks): its handlers for
+other forks would do nothing but write a line to stderr each time. Who has set it otherwise is obeyed.
 """
 
+import os
 from importlib.util import find_spec
 
 from kubewright.base.errors import InvalidInput
@@ -18,6 +23,8 @@ from kubewright.driver.registry import Settings
 from kubewright.providers.grpc.messages import KNOWN, parse_options
 
 OPTIONS = KNOWN
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def driver(settings: Settings) -> Driver:

@@ -7,7 +7,7 @@ import pytest
 from tests.api.apiserver.kubelets.conftest import Cluster
 from tests.api.apiserver.kubelets.fake import plain, summary
 
-from kubewright.apiserver.kubelets import usage
+from kubewright.apiserver.http import usage
 from kubewright.wire.http import Request
 
 pytestmark = pytest.mark.looptime(False)

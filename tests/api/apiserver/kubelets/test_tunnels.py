@@ -8,8 +8,8 @@ import pytest
 from tests.api.apiserver.kubelets.conftest import Cluster, cluster_of
 from tests.api.apiserver.kubelets.fake import MUCH
 
-from kubewright.apiserver.kubelets.dialing import Streams
-from kubewright.apiserver.kubelets.where import may_be_dialled
+from kubewright.apiserver.http.dialing import Streams
+from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.testing import keys
 from kubewright.wire.errors import TooManyRequests
 

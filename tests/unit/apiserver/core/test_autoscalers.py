@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.apiserver.registry.builtin.autoscalers import cpu, to_newer, to_older
+from kubewright.apiserver.registry.builtin.conversion import cpu, to_newer, to_older
 
 MEMORY = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Value", "value": "1Gi"}}}
 METRICS = "autoscaling.alpha.kubernetes.io/metrics"

@@ -195,6 +195,8 @@ def test_a_list_by_label_looks_at_no_other_objects() -> None:
         store, wanted = Store(), Having("app", ("a7",), value_of)
         for number in range(2 * FEW):
             await store.put(thing(store, f"k{number:04}", {"app": f"a{number % 100}"}), None)
+        assert store.count_having([wanted], THINGS) == 2 * FEW, "to count makes no index"
+        assert len(list(store.scan_at(store.version, THINGS, having=[wanted]))) == 2 * FEW // 100
         assert store.count_having([wanted], THINGS) == 2 * FEW // 100
         looked_at.clear()
         assert len(list(store.scan_at(store.version, THINGS, having=[wanted]))) == 2 * FEW // 100
@@ -206,6 +208,52 @@ def test_a_list_by_label_looks_at_no_other_objects() -> None:
 
     asyncio.run(told())
     assert looked_at == ["k0000"]
+
+
+def test_lists_of_a_small_namespace_by_a_thousand_labels_never_make_an_index_of_the_whole_collection() -> (
+    None
+):
+    read = list[str]()
+
+    def by(name: str) -> Having:
+        def value_of(record: Record) -> str | None:
+            read.append(record.key)
+            return record.labels.get(name)
+
+        return Having(name, ("1",), value_of)
+
+    async def told() -> None:
+        store = Store()
+        for number in range(4 * FEW):
+            await store.put(thing(store, f"big/k{number:04}", {"app": "1"}), None)
+        for number in range(3):
+            await store.put(thing(store, f"small/k{number}", {"app": "1"}), None)
+        for number in range(1_000):
+            assert len(list(store.scan_at(store.version, THINGS, "small/", "", [by(f"l{number}")]))) == 3
+        for _ in range(100):
+            assert len(list(store.scan_at(store.version, THINGS, "small/", "", [by("app")]))) == 3
+
+    asyncio.run(told())
+    assert read == []
+
+
+def test_lists_of_a_large_namespace_by_one_label_make_its_index_once_they_have_looked_at_as_much() -> None:
+    read = list[str]()
+
+    def value_of(record: Record) -> str | None:
+        read.append(record.key)
+        return record.labels.get("app")
+
+    async def told() -> list[int]:
+        store, wanted = Store(), Having("app", ("a1",), value_of)
+        for namespace in ("a", "b", "c"):
+            for number in range(FEW):
+                await store.put(thing(store, f"{namespace}/k{number:03}", {"app": f"a{number % 100}"}), None)
+        asked = (list(store.scan_at(store.version, THINGS, "b/", "", [wanted])) for _ in range(4))
+        return [len(records) for records in asked]
+
+    assert asyncio.run(told()) == [FEW, FEW, FEW // 100, FEW // 100]
+    assert len(read) == 3 * FEW, "each object is read once"
 
 
 @given(

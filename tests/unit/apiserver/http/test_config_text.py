@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.apiserver.http.config_text import Ours, merged
+from kubewright.apiserver.http.kubeconfig import Ours, merged
 from kubewright.base.errors import InvalidInput
 
 OURS = Ours(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kubewright.apiserver.http import config_text, kubeconfig
+from kubewright.apiserver.http import kubeconfig
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity
 
@@ -43,7 +43,7 @@ def written(path: Path, content: bytes = OURS) -> dict[str, Any]:
         "current": found["current-context"],
         **{
             part: {each["name"]: each[body] for each in found[part]}
-            for part, body in config_text.BODIES.items()
+            for part, body in kubeconfig.BODIES.items()
         },
     }
 
@@ -70,7 +70,7 @@ def test_a_file_of_ours_is_replaced(tmp_path: Path, before: bytes) -> None:
     path.write_bytes(before)
     path.chmod(0o644)
     found = written(path, OURS.replace(b":6443", b":7000"))
-    assert {name for part in config_text.BODIES for name in found[part]} == {"kubewright"}
+    assert {name for part in kubeconfig.BODIES for name in found[part]} == {"kubewright"}
     assert found["clusters"]["kubewright"]["server"] == "https://127.0.0.1:7000"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

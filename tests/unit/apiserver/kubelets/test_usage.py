@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from kubewright.apiserver.kubelets import usage
-from kubewright.apiserver.kubelets.dialing import Dialer
-from kubewright.apiserver.kubelets.usage import Summary, Usage
-from kubewright.apiserver.kubelets.where import Kubelet
+from kubewright.apiserver.http import usage
+from kubewright.apiserver.http.dialing import Dialer
+from kubewright.apiserver.http.kubelet_requests import Kubelet
+from kubewright.apiserver.http.usage import Summary, Usage
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ServerError
 

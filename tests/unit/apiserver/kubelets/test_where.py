@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.kubelets.where import Kubelet, kubelet_of, may_be_dialled
+from kubewright.apiserver.http.kubelet_requests import Kubelet, kubelet_of, may_be_dialled
 
 
 def node(*addresses: tuple[str, str], port: int | None = 10250, **status: Any) -> dict[str, Any]:

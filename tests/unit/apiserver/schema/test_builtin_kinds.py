@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry.builtin import builtin_catalog, events, pods, prepare
+from kubewright.apiserver.registry.builtin import builtin_catalog, conversion, prepare
 from kubewright.apiserver.registry.kind import ServedKind
 from kubewright.apiserver.schema.node import Object
 
@@ -67,7 +67,7 @@ IMAGES = [
 
 @pytest.mark.parametrize(("image", "policy"), IMAGES)
 def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:
-    spec = pods.spec_defaults({"containers": [{"name": "c", "image": image}]})
+    spec = prepare.spec_defaults({"containers": [{"name": "c", "image": image}]})
     assert spec["containers"][0]["imagePullPolicy"] == policy
 
 
@@ -89,7 +89,7 @@ QOS = [
 
 @pytest.mark.parametrize(("containers", "wanted"), [c[1:] for c in QOS], ids=[c[0] for c in QOS])
 def test_quality_of_service(containers: list[Any], wanted: str) -> None:
-    assert pods.qos_class({"containers": containers}) == wanted
+    assert prepare.qos_class({"containers": containers}) == wanted
 
 
 def test_tolerations_for_a_lost_node_are_added_unless_given() -> None:
@@ -99,11 +99,11 @@ def test_tolerations_for_a_lost_node_are_added_unless_given() -> None:
         "effect": "NoExecute",
         "tolerationSeconds": 5,
     }
-    tolerant = pods.with_default_tolerations({"spec": {"tolerations": [own]}})
+    tolerant = prepare.with_default_tolerations({"spec": {"tolerations": [own]}})
     assert [t["tolerationSeconds"] for t in tolerant["spec"]["tolerations"]] == [5, 300]
-    assert pods.with_default_tolerations(tolerant) == tolerant
+    assert prepare.with_default_tolerations(tolerant) == tolerant
     everything = {"spec": {"tolerations": [{"operator": "Exists"}]}}
-    assert pods.with_default_tolerations(everything) == everything
+    assert prepare.with_default_tolerations(everything) == everything
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_events_change_shape_without_loss() -> None:
         "message": "m", "count": 2, "source": {"component": "c"}, "firstTimestamp": "f", "lastTimestamp": "l",
         "reportingComponent": "r", "reportingInstance": "i", "series": {"count": 1}, "type": "Normal",
     }  # fmt: skip
-    new = events.from_core(core)
+    new = conversion.from_core_event(core)
     assert (new["regarding"], new["note"], new["deprecatedCount"]) == ({"kind": "Pod"}, "m", 2)
     assert new["reportingController"] == "r"
     assert new["apiVersion"] == "events.k8s.io/v1"
-    assert events.to_core(new) == core
+    assert conversion.to_core_event(new) == core
 
 
 SELECTABLE: list[tuple[str, str, Object, str, str]] = [

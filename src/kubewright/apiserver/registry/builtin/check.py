@@ -8,9 +8,8 @@ Called by    ``builtin.served``.
 from collections.abc import Callable, Iterator, Mapping
 
 from kubewright.apiserver.registry import definitions
-from kubewright.apiserver.registry.builtin import events, signing_requests, stored
-from kubewright.apiserver.registry.builtin import placement_rules as placement
-from kubewright.apiserver.registry.builtin import workload_rules as workload
+from kubewright.apiserver.registry.builtin import rules, signing_requests, stored
+from kubewright.apiserver.registry.builtin.conversion import to_core_event
 from kubewright.apiserver.registry.builtin.rules import (
     MOST_DATA,
     Rule,
@@ -80,7 +79,7 @@ def _aggregation(new: Object, old: Object | None) -> Iterator[Cause]:
     if at(new, "aggregationRule") is not None and not at(new, path):
         words = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         yield required(path, words)
-    wrong = list(workload.selectors(f"{path}[]")(new, old))
+    wrong = list(rules.selectors(f"{path}[]")(new, old))
     yield from wrong
     for where in dict.fromkeys(cause.field.partition("]")[0] for cause in wrong):
         yield invalid(f"{where}]", None, "invalid label selector.")
@@ -187,6 +186,69 @@ _MOST_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """The PriorityClasses that every cluster has, with their values."""
 
+_MOST_OF_EVENT = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+_UNSET_IN_EVENT = ("firstTimestamp", "lastTimestamp", "count", "source")
+_FIXED_IN_EVENT = immutable(
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
+    "eventTime", "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+
+
+def _core_event(new: Object, _old: Object | None) -> Iterator[Cause]:
+    """What holds for every Event: it is where its object is, and a new one says who did what."""
+    yield from _of_event(new, "reportingComponent")
+
+
+def _new_event(new: Object, old: Object | None) -> Iterator[Cause]:
+    """Events of events.k8s.io need a time and a type, have nothing deprecated, and are mostly immutable."""
+    core = to_core_event(new)
+    yield from _of_event(core, "reportingController")
+    if old is not None:
+        before = to_core_event(old)
+        if core.get("series") != before.get("series"):
+            yield from _series(core)
+        yield from _FIXED_IN_EVENT(core, before)
+        return
+    yield from _series(core)
+    if not core.get("eventTime"):
+        yield required("eventTime")
+    if core.get("type") not in ("Normal", "Warning"):
+        yield invalid("type", "", f"has invalid value: {core.get('type', '')}")
+    for field in _UNSET_IN_EVENT:
+        if core.get(field):
+            yield invalid(field, "", "needs to be unset")
+
+
+def _of_event(core: Object, controller: str) -> Iterator[Cause]:
+    about, own = at(core, "involvedObject.namespace", ""), at(core, "metadata.namespace", "")
+    if not core.get("eventTime"):
+        if about != own and (about or own != "default"):
+            yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+        return
+    if not about and own not in ("default", "kube-system"):
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+    reporter = core.get("reportingComponent") or ""
+    if not reporter:
+        yield required(controller)
+    yield from (invalid(controller, reporter, words) for words in naming.label_key(reporter))
+    for field, most in _MOST_OF_EVENT.items():
+        value = core.get(field) or ""
+        if not value and field != "message":
+            yield required(field)
+        if len(value.encode()) > most:
+            yield invalid(field, "", f"can have at most {most} characters")
+
+
+def _series(core: Object) -> Iterator[Cause]:
+    series = core.get("series")
+    if series is None:
+        return
+    if (series.get("count") or 0) < 2:
+        yield invalid("series.count", "", "should be at least 2")
+    if not series.get("lastObservedTime"):
+        yield required("series.lastObservedTime")
+
+
 _RULES: Mapping[str, tuple[Rule, ...]] = {
     "core.v1.ConfigMap": (
         config_keys("data", "binaryData"), bounded("[]", MOST_DATA, "data", "binaryData"), _data_twice,
@@ -196,42 +258,42 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
         config_keys("data"), bounded("data", MOST_DATA * 4 // 3, "data"), immutable("type"),
         immutable_data("data"),
     ),
-    "core.v1.Event": (events.core_rules,),
-    "events.v1.Event": (events.events_rules,),
+    "core.v1.Event": (_core_event,),
+    "events.v1.Event": (_new_event,),
     "core.v1.Node": (
-        placement.taints, placement.node_resources, placement.node_addresses, placement.node_networks,
+        rules.taints, rules.node_resources, rules.node_addresses, rules.node_networks,
         set_once("spec.providerID", _NODE.format("providerID")),
         set_once("spec.podCIDRs", _NODE.format("podCIDR"), ()),
     ),
-    "core.v1.Pod": (workload.pod,),
+    "core.v1.Pod": (rules.pod,),
     "core.v1.PersistentVolume": (
         present("spec.capacity", "spec.accessModes"), _volume, immutable("spec.volumeMode"),
     ),
-    "core.v1.PersistentVolumeClaim": (_claim, workload.selectors("spec.selector")),
+    "core.v1.PersistentVolumeClaim": (_claim, rules.selectors("spec.selector")),
     "core.v1.Service": (_service_ports,),
     "apps.v1.ControllerRevision": (_revision_data, immutable("data"), at_least(0, "revision")),
     "apps.v1.DaemonSet": (
-        workload.selector("daemonset"), workload.template(), at_least(0, *_COUNTS[1:]),
+        rules.selector("daemonset"), rules.template(), at_least(0, *_COUNTS[1:]),
         immutable("spec.selector"),
     ),
     "apps.v1.Deployment": (
-        at_least(0, *_COUNTS), workload.selector("deployment"), workload.template(), workload.strategy,
-        workload.amounts(*_SURGE, bounded=_SURGE[1:]), workload.progress, immutable("spec.selector"),
+        at_least(0, *_COUNTS), rules.selector("deployment"), rules.template(), rules.strategy,
+        rules.amounts(*_SURGE, capped=_SURGE[1:]), rules.progress, immutable("spec.selector"),
     ),
     "apps.v1.ReplicaSet": (
-        at_least(0, *_COUNTS[:2]), workload.selector("replicaset"), workload.template(),
+        at_least(0, *_COUNTS[:2]), rules.selector("replicaset"), rules.template(),
         immutable("spec.selector"),
     ),
     "apps.v1.StatefulSet": (
-        at_least(0, *_COUNTS), workload.selector("statefulset"), workload.template(), workload.stateful_set,
+        at_least(0, *_COUNTS), rules.selector("statefulset"), rules.template(), rules.stateful_set,
     ),
-    "batch.v1.CronJob": (workload.template("spec.jobTemplate.spec.template", restart=_TASK),),
-    "batch.v1.Job": (workload.template(restart=_TASK),),
+    "batch.v1.CronJob": (rules.template("spec.jobTemplate.spec.template", restart=_TASK),),
+    "batch.v1.Job": (rules.template(restart=_TASK),),
     "certificates.v1.CertificateSigningRequest": signing_requests.RULES,
     "coordination.v1.Lease": (at_least(1, "spec.leaseDurationSeconds"), at_least(0, "spec.leaseTransitions")),
     "node.v1.RuntimeClass": (_runtime_class, immutable("handler")),
     "policy.v1.PodDisruptionBudget": (
-        _budget, workload.amounts(*_PDB, bounded=_PDB), workload.selectors("spec.selector"),
+        _budget, rules.amounts(*_PDB, capped=_PDB), rules.selectors("spec.selector"),
     ),
     "rbac.v1.ClusterRole": (_policy_rules, _aggregation),
     "rbac.v1.ClusterRoleBinding": (_role_ref,),
@@ -254,5 +316,5 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
 
 def of(definition: str) -> Callable[[Object, Object | None], list[Cause]]:
     """The hook of a kind: the causes of all its rules, in order, as many as are looked at."""
-    rules = _RULES.get(definition, ())
-    return lambda new, old: some(cause for rule in rules for cause in rule(new, old))
+    of_kind = _RULES.get(definition, ())
+    return lambda new, old: some(cause for rule in of_kind for cause in rule(new, old))

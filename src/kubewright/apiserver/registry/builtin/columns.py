@@ -8,7 +8,6 @@ Theory.      The columns of priority 0 are always shown, those of priority 1 wit
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kubewright.apiserver.registry.builtin.autoscalers import to_newer
 from kubewright.apiserver.registry.builtin.cells import (
     NONE,
     Cell,
@@ -66,7 +65,7 @@ from kubewright.apiserver.registry.builtin.cells import (
     unless_deleting,
     volume_claim,
 )
-from kubewright.apiserver.registry.builtin.events import to_core
+from kubewright.apiserver.registry.builtin.conversion import to_core_event, to_newer
 from kubewright.apiserver.registry.kind import Column
 from kubewright.apiserver.schema.node import Object
 
@@ -251,7 +250,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "core.v1.ConfigMap": (_column("Data", count("data", "binaryData")), AGE),
     "core.v1.Endpoints": (_column("Endpoints", endpoint_addresses), AGE),
     "core.v1.Event": _EVENT,
-    "events.v1.Event": tuple(_in_shape(column, to_core) for column in _EVENT),
+    "events.v1.Event": tuple(_in_shape(column, to_core_event) for column in _EVENT),
     "core.v1.LimitRange": _CREATED,
     "core.v1.Namespace": (_column("Status", field("status.phase")), AGE),
     "core.v1.Node": _NODE,

@@ -13,10 +13,9 @@ Called by    ``prepare``, ``check`` and the package, which list these functions 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry.builtin import workload_rules as workload
-from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu, to_newer
-from kubewright.apiserver.registry.builtin.placement_rules import amount_of
-from kubewright.apiserver.registry.builtin.rules import Rule, at_least
+from kubewright.apiserver.registry.builtin import rules
+from kubewright.apiserver.registry.builtin.conversion import PERCENT, cpu, to_newer
+from kubewright.apiserver.registry.builtin.rules import Rule, amount_of, at_least
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import Cause, invalid, required, unsupported
 from kubewright.apiserver.schema.node import Object, at
@@ -206,7 +205,7 @@ def ingress_class(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 def network_policy(new: Object, _old: Object | None) -> Iterator[Cause]:
     spec = new.get("spec") or {}
-    yield from workload.label_selector(spec.get("podSelector") or {}, "spec.podSelector")
+    yield from rules.label_selector(spec.get("podSelector") or {}, "spec.podSelector")
     for index, kind in enumerate(spec.get("policyTypes") or ()):
         if kind not in _POLICY_TYPES:
             yield unsupported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
@@ -278,7 +277,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "autoscaling.v2.HorizontalPodAutoscaler": (scaling,),
     "core.v1.LimitRange": (limit_range,),
     "core.v1.ReplicationController": (
-        at_least(0, "spec.minReadySeconds", "spec.replicas"), controller, workload.template(),
+        at_least(0, "spec.minReadySeconds", "spec.replicas"), controller, rules.template(),
     ),
     "core.v1.ResourceQuota": (quota,),
     "networking.v1.Ingress": (ingress,),

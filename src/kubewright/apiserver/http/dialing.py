@@ -5,13 +5,13 @@ Theory.      TLS, with a client certificate of the server's authority. As kube-a
              themselves. Ordinary requests are aiohttp's. An upgrade (SPDY, WebSocket) is an HTTP/1.1 head
              each way, and from then on bytes are passed as they come, in both directions: the client and the
              kubelet speak a protocol that this server needs not know.
-Invariants.  A name is resolved, each of its addresses is checked (``where``), and one of these is dialled, so
-             that no second answer of DNS leads elsewhere. No redirect is followed. Heads are bounded, and
-             so is what is in memory of a stream, as each side is read only when the other has taken what
-             there was. A connection is made within ``CONNECT_SECONDS``; one whose other machine is gone ends
-             by TCP's own keep-alives. There are at most ``MOST_STREAMS`` streams, and half of them of one
-             holder.
-Called by    ``http.kubelets``, ``usage``.
+Invariants.  A name is resolved, each of its addresses is checked (``kubelet_requests``), and one of these is
+             dialled, so that no second answer of DNS leads elsewhere. No redirect is followed. Heads are
+             bounded, and so is what is in memory of a stream, as each side is read only when the other has
+             taken what there was. A connection is made within ``CONNECT_SECONDS``; one whose other machine is
+             gone ends by TCP's own keep-alives. There are at most ``MOST_STREAMS`` streams, and half of them
+             of one holder.
+Called by    ``kubelets``, ``usage``.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ import aiohttp
 from yarl import URL
 
 from kubewright.apiserver.http.connections import holder_of, keep_alive
-from kubewright.apiserver.kubelets.where import Kubelet, is_address, may_be_dialled
+from kubewright.apiserver.http.kubelet_requests import Kubelet, is_address, may_be_dialled
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.wire.errors import BadRequest, ServerError, TooManyRequests

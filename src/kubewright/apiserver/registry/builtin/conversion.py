@@ -1,11 +1,15 @@
-"""HorizontalPodAutoscalers of autoscaling/v1 and v2: the same objects, written in two shapes.
+"""Kinds that are served in two shapes and stored in one: HorizontalPodAutoscalers and Events.
 
-Theory.      The older version has one metric, the share of cpu; older kubectls still write it. The store
-             holds the newer shape. What the older one has no field for is in four annotations there, named as
-             by kube-apiserver, so that a client of the older version loses nothing that it sends back. Of
-             what is measured, the older one shows the share of cpu.
-Invariants.  Pure. What is read in the older shape and sent back means the same, spec and status.
-Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of autoscaling/v1; ``stored``.
+Theory.      autoscaling/v1 has one metric, the share of cpu; older kubectls still write it. The store holds
+             the shape of v2. What the older one has no field for is in four annotations there, named as by
+             kube-apiserver, so that a client of the older version loses nothing that it sends back. Of what
+             is measured, the older one shows the share of cpu.
+             Old clients write ``involvedObject``, ``message``, ``count`` of an Event; new ones write
+             ``regarding``, ``note``, ``deprecatedCount``. The store holds the core shape; that of
+             events.k8s.io differs only in the names of fields.
+Invariants.  Pure. What is read in the other shape and sent back means the same, spec and status.
+Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of a kind; ``check``, ``stored`` and
+             ``columns``, which look at one shape only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,4 +107,36 @@ def _put(
     return {**obj, "apiVersion": version, "metadata": whole, **changed}
 
 
-MIRROR: Mapping[str, Any] = {"stored_as": NEWER, "to_stored": to_newer, "from_stored": to_older}
+AUTOSCALERS: Mapping[str, Any] = {"stored_as": NEWER, "to_stored": to_newer, "from_stored": to_older}
+
+
+CORE_EVENT = Resource("", "v1", "events", "Event")
+
+_CORE_NAME_OF: Mapping[str, str] = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_EVENTS_NAME_OF = {core: new for new, core in _CORE_NAME_OF.items()}
+
+
+def to_core_event(obj: Object) -> Object:
+    """An events.k8s.io Event in core's shape."""
+    return {_CORE_NAME_OF.get(name, name): value for name, value in obj.items()} | {"apiVersion": "v1"}
+
+
+def from_core_event(obj: Object) -> Object:
+    """A core Event in the shape of events.k8s.io."""
+    renamed = {_EVENTS_NAME_OF.get(name, name): value for name, value in obj.items()}
+    return renamed | {"apiVersion": "events.k8s.io/v1"}
+
+
+EVENTS: Mapping[str, Any] = {
+    "stored_as": CORE_EVENT,
+    "to_stored": to_core_event,
+    "from_stored": from_core_event,
+}
