@@ -1,4 +1,4 @@
-"""The result as one table, beside the budgets of the design (DESIGN §8)."""
+"""The result as one table, beside the budgets of the design."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

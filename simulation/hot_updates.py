@@ -4,9 +4,9 @@ Theory.      A VM, its interface and its disk have tags, which the simulated clo
              the other. A class may have it fail after the first (fault ``update`` with ``afterObjects``), so
              an update can be half done, and its manager killed besides. A user puts a tag of their own on
              each VM, which no update may take off.
-             The two edge cases of seed 004 are one act, ``change_and_revert``: the class is back at what
-             was applied last while the VM is not. Without faults it is the first (a partial failure); where
-             a manager is killed after any write, or before any step, it is the second.
+             The two edge cases of a hot update (HOT-04) are one act, ``change_and_revert``: the class is back
+             at what was applied last while the VM is not. Without faults it is the first (a partial failure);
+             where a manager is killed after any write, or before any step, it is the second.
 Invariants.  VMs have the tags of cluster and role, by which they are listed whatever becomes of the others.
 Called by    ``stories``.
 """

@@ -211,7 +211,7 @@ LONG_SECONDS = 600.0
 MANAGERS = 2
 """How many there are when they elect a leader."""
 QUIET_REQUESTS = 12
-"""How many a manager may make in a minute at rest, whatever the number of machines (DESIGN §8)."""
+"""How many a manager may make in a minute at rest, whatever the number of machines."""
 VIOLATIONS = 3
 """A run stops after so many."""
 

@@ -22,7 +22,7 @@ PUBLISHED = (
     ("HyperShift", "10 to 15 min", "8.5 GiB asked for, one replica"),
     ("1.20 by hand, here", "8.1 to 10.8 s; the API server again 3.5 s", "338 MiB PSS of three side by side"),
 )
-"""What other systems publish (nested.md B3), and Kubernetes 1.20 by hand (D3): system, time, memory."""
+"""What other systems publish, and what was measured here of Kubernetes 1.20 by hand: system, time, memory."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 Theory.      Its objects do nothing until they name a Cluster as their controller. Then they get the
              provider's finalizer, and are ready a moment later; one that is deleted takes a moment too. So
              does the end of a MachineDeployment, which has a finalizer here, and no other controller.
-Source       capi.md §3.2, §3.4.
+Source       S0-34 to S0-37, S2-11, S2-12.
 Called by    ``setup``.
 """
 

@@ -1,7 +1,7 @@
 """The host machine of the programs of control planes: it outlives every manager, and so do the programs.
 
 Theory.      It plays the part of a kubelet and of the programs. A program starts, serves a moment later if it
-             can reach what it needs, and ends if it cannot, as the real ones do (nested.md D3, D4). One that
+             can reach what it needs, and ends if it cannot, as the real ones do. One that
              died is started again, with a longer pause each time. Readiness changes a probe's period after
              what the program answers. An API server that is ended while its controller manager runs, or
              without its etcd, takes long to end.

@@ -4,7 +4,7 @@ Theory.      For each toy two objects are cloned before the toy itself is create
              toy is refused. A toy that is being deleted still is a replica. Toys are ranked by a number, as
              Cluster API ranks its machines. Old toys may be left to users to delete (OnDelete).
 Called by    ``toys.api``.
-Source       capi.md §7.1-7.5, §7.9.
+Source       S0-44.
 """
 
 import math

@@ -42,7 +42,7 @@ INSTALLED = [each for each in RULES if any(each.kind == it.kind for api in APIS 
 """The rules of their kinds."""
 START_SECONDS = 60.0
 WAIT_SECONDS = 120.0
-"""The Go programs wait for 30 s and for 60 s where no event wakes them (capi.md §9.1, §6.5)."""
+"""The Go programs wait for 30 s and for 60 s where no event wakes them."""
 
 
 async def install(api: Api, definitions: Sequence[Mapping[str, Any]]) -> None:

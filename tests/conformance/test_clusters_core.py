@@ -1,6 +1,6 @@
 """The core of Cluster API on our CRDs, as a provider and a user see it: the Go core, on either server.
 
-The test itself is the provider. What it asks of the core is what providers rely on (capi.md §3): owners, labels,
+The test itself is the provider. What it asks of the core is what providers rely on (S0-33, S0-45): owners, labels,
 clones, the fields that are copied, the order of deletion.
 """
 
@@ -178,7 +178,7 @@ CLUSTER = {
     "spec": {"infrastructureRef": reference("ToyCluster", "demo")},
 }
 LABELS = {"cluster.x-k8s.io/cluster-name": "demo", "pool": "workers"}
-# Under the policy Random, the Go core would not prefer the marked machine to one without a Node (capi.md §7.5).
+# Under the policy Random, the Go core would not prefer the marked machine to one without a Node.
 ROLLING = {"maxSurge": 1, "maxUnavailable": 0, "deletePolicy": "Oldest"}
 DEPLOYMENT = {
     "apiVersion": f"{GROUP}/{VERSION}",

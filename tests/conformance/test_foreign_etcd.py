@@ -225,7 +225,7 @@ async def test_what_it_cannot_do_it_says_and_mending_the_spec_is_enough(tmp_path
 
 @pytest.mark.kube
 async def test_a_control_plane_of_real_programs_runs_on_its_etcd(tmp_path):
-    """Acceptance 9 of nested.md part E."""
+    """E-09."""
     program, folder = cache_folder() / "etcd", tmp_path / "etcds"
     with nothing_left(tmp_path / "up" / "components"):
         async with management(tmp_path / "up") as embedded, provisioner(embedded, folder, program):

@@ -123,7 +123,7 @@ async def test_a_machine_that_is_deleted_by_hand_is_replaced(new_world: NewWorld
 
 
 async def test_a_machine_is_replaced_when_its_node_is_annotated(new_world: NewWorld) -> None:
-    """For users who may write nodes and no machines (seed 004, FAQ)."""
+    """For users who may write nodes and no machines."""
     async with new_world() as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)

@@ -1,4 +1,4 @@
-"""Acceptance tests of nested.md part E with the programs of Kubernetes: the order of starts, and lost Secrets."""
+"""Acceptance tests of control planes (E-01, E-06) with the programs of Kubernetes: the order of starts, and lost Secrets."""
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until

@@ -215,7 +215,7 @@ async def two_planes(folder):
 async def test_kill_9_in_the_middle_of_changes_and_the_next_manager_completes_them(
     number, tmp_path, monkeypatch
 ):
-    """nested.md E, acceptance tests 10 and 12. Upgrade and rotation are asked for at once: each restarts all."""
+    """E-10 and E-12. Upgrade and rotation are asked for at once: each restarts all."""
     monkeypatch.setenv("KUBEWRIGHT_ASSETS", str(earlier_release(tmp_path / "earlier")))
     async with two_planes(tmp_path / "data") as managers:
         before, history = await authorities(managers.client), []

@@ -71,7 +71,7 @@ def say(measured):
 
 
 async def test_kill_9_of_the_manager_at_random_moments_doubles_no_program_and_leaves_none_behind(tmp_path):
-    """nested.md E, acceptance test 12; and no folder is left after all of it was deleted."""
+    """E-12; and no folder is left after all of it was deleted."""
     moments = [CLOCK.random.uniform(0.0, most) for most in (1.0, 2.0, 4.0, 1.0)]
     say(f"killed after {moments}")
     four = None
@@ -124,7 +124,7 @@ async def whole(folder):
 
 
 async def test_programs_that_are_killed_come_back_and_until_then_objects_say_which_is_missing(tmp_path):
-    """nested.md E, acceptance test 2."""
+    """E-02."""
     async with whole(tmp_path) as (client, four):
         before = alive(tmp_path)
         etcd = await client.get(NESTED_ETCD, Key("default", "demo-etcd"))

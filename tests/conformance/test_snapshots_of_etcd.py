@@ -25,7 +25,7 @@ CLOCK = SystemClock()
 
 
 async def test_what_a_real_etcd_had_comes_back_and_what_was_written_since_is_gone(tmp_path):
-    """Acceptance 11 of nested.md part E, with the programs of Kubernetes."""
+    """E-11, with the programs of Kubernetes."""
 
     with nothing_left(tmp_path / "components"):
         async with serving(tmp_path) as client:

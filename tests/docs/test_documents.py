@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,48 @@ def test_every_path_that_is_named_exists(page: Path) -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not missing, missing
+
+
+PROGRAMS = sorted(
+    path
+    for folder in ("src", "simulation", "bench", "tests")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".py", ".toml", ".yaml", ".proto"}
+)
+ROW_ID = re.compile(r"(?<![\w-])(?:S[0-3]|E|[A-Z]{3})-\d\d(?![\w-])")
+DECISION = re.compile(r"decisions?[ /](\d{4})")
+DOCUMENT = re.compile(r"(?<![\w/.*-])(?!self\b)[\w./-]+\.md\b")
+NOT_HERE = re.compile(r"seed 00\d|DESIGN (?:§|D\d)|decision D\d|(?<!RFC \d{4} )§ ?\w")
+"""Of documents that nobody can open who reads this repository; RFCs have sections, too, and anyone can read them."""
+
+
+@cache
+def rows() -> set[str]:
+    pages = (ROOT / "docs/reference").glob("*-parity.md")
+    return {
+        line.split(" | ")[0][2:]
+        for page in pages
+        for line in page.read_text().splitlines()
+        if line[:2] == "| "
+    }
+
+
+def is_here(document: str, by: Path) -> bool:
+    """A page may be named without its folder."""
+    named = (folder / document for folder in (ROOT, by.parent))
+    return any(path.exists() for path in named) or document in {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=ids)
+def test_what_the_code_cites_is_in_the_repository(program: Path) -> None:
+    text = program.read_text()
+    areas = {row.split("-")[0] for row in rows()}
+    cited = [row for row in ROW_ID.findall(text) if row.split("-")[0] in areas]
+    decisions = {path.name[:4] for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
+    assert [row for row in cited if row not in rows()] == []
+    assert [number for number in DECISION.findall(text) if number not in decisions] == []
+    assert [name for name in DOCUMENT.findall(text) if not is_here(name, program)] == []
+    assert NOT_HERE.findall(text) == []
 
 
 AMBIGUOUS = re.compile(

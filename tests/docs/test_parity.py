@@ -37,7 +37,7 @@ CHAPTERS_OF_MCM = (
     "13 Prerequisite",
     "14 Testing and dependencies",
 )
-"""The chapters of MCM's documentation (seed 004); the second is told by its proposals, the first by its two parts."""
+"""The chapters of MCM's documentation; the second is told by its proposals, the first by its two parts."""
 BESIDE_THE_DOCUMENTATION = ("NOD", "SAF")
 """Areas of what the program does and no chapter says as its subject."""
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+(?:::\w+)?)`")

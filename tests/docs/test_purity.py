@@ -1,6 +1,6 @@
 """What calls itself pure is pure, and so is everything it imports, however far down.
 
-A pure module sees values only: no event loop, no client, no clock, no chance, no log (DESIGN D4). It says so in its
+A pure module sees values only: no event loop, no client, no clock, no chance, no log. It says so in its
 docstring (a sentence that begins with "Pure"), or its place says so: what decides, the replica engine, kinds as types, the wire.
 """
 

@@ -1,6 +1,6 @@
 """The shape of the code, read from its syntax trees: what no linter has a rule for.
 
-Sizes, docstrings, names and floors (DESIGN D4, aesthetics §6.3); ``test_purity`` looks at what decides.
+Sizes, docstrings, names and floors; ``test_purity`` looks at what decides.
 """
 
 import ast

@@ -3,7 +3,7 @@
 Theory.      Each rule of the deletion of a Machine is a story. A worker is deleted, its set makes another,
              and the story looks meanwhile: whether the VM waits for what it must wait for, and does not wait
              for what is excluded or took too long.
-Source       capi.md §5.7.
+Source       S0-25 to S0-28.
 Called by    ``stories``.
 """
 

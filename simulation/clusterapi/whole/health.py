@@ -3,7 +3,6 @@
 Theory.      Each way to be unhealthy, and each reason to keep a machine, is a story. The story harms the VM
              of a worker, its Node, or its objects; it names the victim, and its end says whether the victim
              was replaced. What must not be replaced is watched for longer than any time-out lasts.
-Source       capi.md §8.
 Called by    ``stories`` and ``moves``.
 """
 

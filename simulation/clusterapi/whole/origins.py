@@ -5,7 +5,7 @@ Theory.      Where a user brings the data that VMs boot from, there is no Kubead
              the status of infrastructure and control plane, and brings certificates and kubeconfig.
              In the last story machines of MachineClasses live beside those of a cluster, on one driver, with
              the same tags: each world must leave the VMs of the other alone.
-Source       capi.md §3.5; S0-15.
+Source       S0-15.
 Called by    ``stories`` and ``deletions``.
 """
 

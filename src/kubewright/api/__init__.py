@@ -12,7 +12,6 @@
 ``diff``      what changed between two values, as a merge patch
 ``crd``       a Struct type to its CustomResourceDefinition
 
-Everything here is pure. Objects are read as a whole and never written back as a whole (design
-decision D3): a field that a Struct does not know is skipped when reading and survives on the
-server, because we send patches only.
+Everything here is pure. Objects are read as a whole and never written back as a whole: a field that a
+Struct does not know is skipped when reading and survives on the server, because we send patches only.
 """

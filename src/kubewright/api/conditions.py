@@ -6,7 +6,7 @@ Theory.      ``lastTransitionTime`` says when ``status`` last changed, so a cond
              merge patch: the server puts them in place, and only their date is decided here (``dated``).
              Cluster API has another rule for the date (``api.cluster.conditions``).
 Called by    the status functions of controllers and of the server; ``nodes.marks``, for which another reason
-             is a transition too (mcm.md §2.5), and hollow kubelets.
+             is a transition too, and hollow kubelets.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Theory.      A type has the fields that one of our decisions needs, and no others: all other fields
              are skipped when reading, which keeps decoding in microseconds. Nothing is
-             lost by it, because these objects are only ever patched (design decision D3). Only
+             lost by it, because these objects are only ever patched. Only
              what we create ourselves (Leases, Events, token Secrets) is written as a whole.
 Invariants.  ``NodeSpec`` and everything below it is complete, and so are addresses and conditions:
              a machine's template and status hold them, so their schema is part of our CRDs.

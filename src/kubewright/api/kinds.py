@@ -1,6 +1,6 @@
 """One kind as our code sees it: where it is served, and which type its objects have.
 
-Theory.      Caches hold bytes; the code that looks at an object decodes it then (design decision D2).
+Theory.      Caches hold bytes; the code that looks at an object decodes it then.
              A ``Kind`` is the pair of a place on the wire and a Struct, and it does the decoding.
              Go clients write ``null`` for an empty map, list or string here and there. Most of
              these are typed ``| None``; for all others decoding is tried as it is, and only when

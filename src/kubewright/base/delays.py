@@ -19,10 +19,10 @@ BEHIND = After(0.05)
 """Our caches do not show yet what is known otherwise; a watch is seldom later than this."""
 
 OVERTAKEN = After(0.2)
-"""Another client was faster, or has deleted what was seen: the next pass decides anew (mcm.md §3.3)."""
+"""Another client was faster, or has deleted what was seen: the next pass decides anew."""
 
 SHORT, MEDIUM, LONG = After(5), After(180), After(600)
-"""What may succeed in a moment; what a user has to mend; what costs a cloud much (mcm.md §3.3)."""
+"""What may succeed in a moment; what a user has to mend; what costs a cloud much."""
 
 UNREADABLE = After(30)
 """An object that a pass looks at has not the form of its kind. A user has to mend it, which may wake only its
@@ -51,10 +51,10 @@ POLL = timedelta(seconds=5)
 """For what goes on elsewhere: pods that leave, other machines that are replaced, a doubt that expires."""
 
 PREFLIGHT = timedelta(seconds=15)
-"""For an object that is there and not as a set needs it: no event tells of its changes (capi.md §7.8)."""
+"""For an object that is there and not as a set needs it: no event tells of its changes."""
 
 EVICTION = timedelta(seconds=20)
-"""After a refusal, until the eviction of a pod is tried again (mcm.md §5.6)."""
+"""After a refusal, until the eviction of a pod is tried again (DRA-05)."""
 
 UNHEARD = timedelta(seconds=30)
 """For what comes back without an event that must be heard: a cluster that cannot be watched, a Secret outside

@@ -5,7 +5,7 @@ Theory.      One YAML document under two header lines, of which the first makes 
              user's value can break it; upstream pastes them into a text. ``yaml_text`` keeps Jinja whole.
 Invariants.  Pure; the header lines are exact. What is absent in the spec is absent here. ``inactive`` and
              ``enabled`` are written as they are given (upstream writes true for false).
-Source       capi.md §9.6.
+Source       S1-28; docs/reference/bootstrap-data.md.
 Called by    ``generation``.
 """
 

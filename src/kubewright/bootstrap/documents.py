@@ -5,7 +5,7 @@ Theory.      A KubeadmConfig has kubeadm's v1beta3 fields. Each release of kubea
              all time-outs in one place.
 Invariants.  Pure. ``taints`` None is left out, an empty list is written. An ``apiVersion`` or ``kind`` that a
              user gave is replaced. Fields that are empty are left out.
-Source       capi.md §9.5; kubeadm's own conversions for v1beta4.
+Source       kubeadm's own conversions for v1beta4.
 Called by    ``generation``; ``kubeadm config validate`` judges what is written (tests/conformance).
 """
 

@@ -4,7 +4,7 @@ Theory.      Two steps. First the spec is completed: for a first machine by what
              for the others by how they find the cluster. That is written back, as upstream does, before the
              data, so that a crash in between makes the same data. Then the text is made of that spec.
 Invariants.  Pure. What a user set is never changed. The taint of workers stands in the text only.
-Source       capi.md §9.2, §9.4 to §9.7; S1-28, S1-29.
+Source       S1-28, S1-29.
 Called by    ``decide``.
 """
 

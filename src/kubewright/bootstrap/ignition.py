@@ -6,7 +6,7 @@ Theory.      Ignition runs before the system does, so kubeadm cannot run in it: 
              Container Linux is merged over all that (``containerlinux``).
 Invariants.  Pure. Contents are data URLs. Modes are numbers. The name of a mount's unit is that which systemd
              demands for its path.
-Source       capi.md §9.7; the specification of Ignition 2.3.
+Source       the specification of Ignition 2.3.
 Called by    ``generation``.
 """
 

@@ -10,7 +10,7 @@ Invariants.  Pure but for ``ensure``. Of what exists, only two things are change
              cluster-info, and the version in kubeadm-config, which follows that of the API server. Users may
              change everything else.
 Source       the phases bootstrap-token and upload-config of ``kubeadm init``: names, subjects and rules are
-             what ``kubeadm join`` and kube-controller-manager expect. nested.md A10 (no kubeadm behind it).
+             what ``kubeadm join`` and kube-controller-manager expect.
 Called by    ``token_calls``.
 """
 

@@ -7,7 +7,7 @@ Theory.      The machine in whose name ``<cluster>-lock`` was created holds it: 
              it goes when the cluster is initialized, when its holder is gone, or when the data of its holder
              cannot be made or are refused.
 Invariants.  Pure. A lock that cannot be read is held by a machine that is not known.
-Source       capi.md §9.2.
+Source       S1-31.
 Called by    ``look``, ``act``.
 """
 

@@ -7,7 +7,6 @@ Theory.      One call does all that a token ever needs: it creates the token's S
              first makes what joining takes beside a token (``joining``).
 Invariants.  A token is made in the cluster only after its text is on record, in the KubeadmConfig or in its
              data. Its secret is in no log and no message: what a server says about it is not repeated.
-Source       capi.md §9.4; decision D11.
 Called by    ``look`` (what is known), ``act`` (begins a call); ``world`` owns ``run``.
 """
 

@@ -7,7 +7,7 @@ Theory.      A machine joins by a token, a Secret in its cluster's ``kube-system
              machine may boot at any time. Which token that is the data say, and not the spec, into which it
              was written once: a user or a tool may have put the spec back since.
 Invariants.  Pure; time and randomness are arguments. The secret part is in no message.
-Source       capi.md §9.4. Upstream gives up when the Secret is missing.
+Source       Cluster API's kubeadm bootstrap provider, which gives up when the Secret is missing.
 Called by    ``look``, ``decide``, ``token_calls``.
 """
 

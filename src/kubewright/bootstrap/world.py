@@ -4,7 +4,6 @@ Theory.      Upstream's provider has a Lease of its own, and ours takes a Lease 
              never work on the same objects at once, whichever core runs beside them.
 Invariants.  The lookup of workload clusters is that of the term (``Environment.workloads``), since another
              context (``clusters``) knows their kubeconfigs.
-Source       capi.md §4.3 for the Lease, §13.1 for the controller.
 Called by    ``compose.worlds``.
 """
 

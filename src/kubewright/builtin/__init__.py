@@ -1,9 +1,17 @@
 """The controllers that a cluster runs beside its API server, as far as the embedded server needs them.
 
-``CONTROLLERS`` lists them. ``disruption`` computes what ``budgets`` writes; ``discovery`` finds out which
-kinds the server serves. They are ordinary controllers over the client and its informers, know nothing of the
-embedded server, and must not run where a kube-controller-manager or a kube-scheduler does. At rest none of
-them makes a request.
+``CONTROLLERS`` lists them. They are ordinary controllers over the client and its informers, know nothing of
+the embedded server, and must not run where a kube-controller-manager or a kube-scheduler does. At rest none
+of them makes a request.
+
+``apps``         Deployments and ReplicaSets: policies of ``replicas``
+``scheduling``   the scheduler
+``nodelife``     silent nodes, taints that evict, Pods of nodes that are gone
+``disruption``   how many Pods a PodDisruptionBudget lets go (pure); ``budgets`` reads and writes them
+``garbage``      objects whose owners are gone
+``namespaces``   what each namespace is given, and how one is emptied
+``joining``      cluster-info, bootstrap tokens, requests for certificates
+``aggregation``  the rules of aggregated ClusterRoles
 """
 
 from collections.abc import Sequence
@@ -13,14 +21,12 @@ from functools import partial
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.certificates import SIGNING_REQUEST
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
-from kubewright.builtin import given, joining
 from kubewright.builtin.aggregation import Aggregation
-from kubewright.builtin.apps.deployments import DEPLOYMENTS
-from kubewright.builtin.apps.replicasets import REPLICA_SETS, read
+from kubewright.builtin.apps import DEPLOYMENTS, REPLICA_SETS, read
 from kubewright.builtin.budgets import SCALED, Budgets
-from kubewright.builtin.certificates import Certificates
 from kubewright.builtin.garbage.collector import Collector
-from kubewright.builtin.namespaces import Namespaces
+from kubewright.builtin.joining import Certificates, token_controllers
+from kubewright.builtin.namespaces import Namespaces, given_to_namespaces
 from kubewright.builtin.nodelife import (
     LEASE_NAMESPACE,
     QUARANTINE_SECONDS,
@@ -43,13 +49,18 @@ from kubewright.runtime.world import ControllerInfo, Environment, Runnables, Wor
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
-    node are left alone, in seconds. ``aggregate_roles``: write the rules of aggregated ClusterRoles;
-    the simulator, where no user needs these roles, leaves it out. ``schedule_pods``: be
-    the scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder. ``watch_nodes``: run
-    the life cycle of nodes, too; False where ``node_lifecycle`` runs already. ``authority``: of the API
-    server; with one, what real kubelets and pods need is there (``for_kubelets``). None: where no client
-    connects by TLS, as on a server in memory."""
+    """Which of them run, and how.
+
+    ``nodes``            when a silent node counts as lost
+    ``pod_quarantine``   how long pods of a missing node are left alone, in seconds
+    ``aggregate_roles``  write the rules of aggregated ClusterRoles; the simulator, where no user needs these
+                         roles, leaves it out
+    ``schedule_pods``    be the scheduler
+    ``run_apps``         keep Deployments and ReplicaSets; it needs a recorder
+    ``watch_nodes``      run the life cycle of nodes, too; False where ``node_lifecycle`` runs already
+    ``authority``        of the API server; with one, what real kubelets and pods need is there
+                         (``for_kubelets``). None: where no client connects by TLS, as in memory
+    """
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
@@ -151,9 +162,9 @@ def for_kubelets(
         "certificatesigningrequest", signing, informers.client.clock, workers=2, metrics=metrics
     )
     return [
-        *given.controllers(informers, authority.certificate, metrics),
+        *given_to_namespaces(informers, authority.certificate, metrics),
         certificates.watches(requests),
-        *joining.controllers(informers, metrics),
+        *token_controllers(informers, metrics),
     ]
 
 

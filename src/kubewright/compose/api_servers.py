@@ -12,8 +12,10 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
 Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
              listens, and while that pauses, no other program gets it, and no connection leaves from it.
              No machine starts a control plane at the address of a hosted one. A control plane that pauses
-             keeps its objects; one that ends loses its folder. Writes survive ``kill -9`` but not the loss of
-             power, because a thousand control planes cannot wait for the disk at each write.
+             keeps its objects; one that ends loses its folder. The control plane of an address begins,
+             pauses and ends one step at a time, also where the step before was cancelled. Writes survive
+             ``kill -9`` but not the loss of power, because a thousand control planes cannot wait for the disk
+             at each write.
 Called by    the simulated cloud (``providers.sim.boot``), by its port ``ControlPlanes``; ``task_hosting``.
 """
 
@@ -27,6 +29,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from kubewright import builtin
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
@@ -153,6 +156,8 @@ class Planes:
         self._bound: dict[str, socket.socket] = {}
         self._last_port = FIRST_PORT
         self._threads = ThreadPoolExecutor(MOST_OPENING, thread_name_prefix="open")
+        self._steps: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held by who begins, pauses or ends the control plane of an address."""
 
     def reserve(self, owner: str, *, hosted: bool = False) -> str:
         """As ``ControlPlanes.reserve``. ``hosted``: for a hosted control plane."""
@@ -215,6 +220,10 @@ class Planes:
         """
         if request.address in self._hosted:
             raise InvalidInput(hosted_already(request.address))
+        async with self._step(request.address):
+            return await self._begin(request)
+
+    async def _begin(self, request: PlaneRequest) -> Plane:
         plane = self._planes.get(request.address)
         if plane is None:
             identity = self._identity(request)
@@ -235,17 +244,22 @@ class Planes:
         Raises:
             InvalidInput: the address cannot be listened at.
         """
-        plane = self._planes.get(address)
-        if plane is None:
-            plane = self._planes[address] = await self._new_plane(address, keys.authority, lambda: keys)
-        if not plane.serves:
-            plane.authority, plane.keys, plane.hosted = keys.authority, lambda: keys, True
-            await self._serve(plane)
-            self._tell(address)
-        return plane
+        async with self._step(address):
+            plane = self._planes.get(address)
+            if plane is None:
+                plane = self._planes[address] = await self._new_plane(address, keys.authority, lambda: keys)
+            if not plane.serves:
+                plane.authority, plane.keys, plane.hosted = keys.authority, lambda: keys, True
+                await self._serve(plane)
+                self._tell(address)
+            return plane
 
     async def pause(self, address: str) -> None:
         """As ``ControlPlanes.pause``."""
+        async with self._step(address):
+            await self._pause(address)
+
+    async def _pause(self, address: str) -> None:
         if (plane := self._planes.get(address)) is None:
             return
         plane.stop.set()
@@ -261,13 +275,18 @@ class Planes:
 
     async def unload(self, address: str) -> None:
         """Stop it and free its memory; its folder stays. A control plane in memory is only paused."""
-        await self.pause(address)
-        if self._folder is not None and (plane := self._planes.pop(address, None)) is not None:
-            await plane.server.close()
+        async with self._step(address):
+            await self._pause(address)
+            if self._folder is not None and (plane := self._planes.pop(address, None)) is not None:
+                await plane.server.close()
 
     async def end(self, address: str) -> None:
         """As ``ControlPlanes.end``. Data that a restore has put aside goes too."""
-        await self.pause(address)
+        async with self._step(address):
+            await self._end(address)
+
+    async def _end(self, address: str) -> None:
+        await self._pause(address)
         if (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
         if address not in self._owners:
@@ -278,19 +297,29 @@ class Planes:
                 shutil.rmtree(each, ignore_errors=True)
 
     async def close(self) -> None:
-        """Stop all of them; what is in folders stays."""
-        for address in list(self._planes):
-            await self.pause(address)
-            await self._planes.pop(address).server.close()
+        """Stop all of them, also those that are just beginning; what is in folders stays."""
+        for address in {**self._planes, **self._steps}:
+            async with self._step(address):
+                await self._pause(address)
+                if (plane := self._planes.pop(address, None)) is not None:
+                    await plane.server.close()
         for address in list(self._bound):
             self._unbind(address)
         self._threads.shutdown(wait=False)
 
+    def _step(self, address: str) -> asyncio.Lock:
+        return self._steps.setdefault(address, asyncio.Lock())
+
     async def _new_plane(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
         log = None if path is None else await self._opened(path)
-        server = ApiServer(self._clock, path=path, log=log)
-        await server.start()
+        try:
+            server = ApiServer(self._clock, path=path, log=log)
+            await server.start()
+        except BaseException:  # nobody gets the server, so nobody would ever close its data folder
+            if log is not None:
+                log.close()
+            raise
         client = Client(InProcess(server.handle), self._clock, name=f"cluster {address}")
         return Plane(address, server, authority, keys, Informers(client))
 
@@ -306,6 +335,7 @@ class Planes:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_close)  # nobody takes it any more
+            await asyncio.wait([opening])  # until then the folder can be neither opened nor deleted
             raise
 
     def _identity(self, request: PlaneRequest) -> Identity:

@@ -47,7 +47,7 @@ from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
 COMPONENT = "machine-controller-manager"
-"""The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
+"""The reporting component of our events; MCM's events have the same."""
 
 CONTESTED = "kubewright_contested_writes"
 """The counter's name, without its suffix."""

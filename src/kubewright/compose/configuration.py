@@ -2,7 +2,7 @@
 
 Invariants.  Driver options are shown by name only, because a driver may take a credential there. Everything
              else is what users typed or its default, and nothing secret.
-Source       mcm.md §10.4.
+Source       RES-22.
 Called by    ``on_kubernetes``, which serves it.
 """
 

@@ -1,7 +1,9 @@
 """What outlives this process of the nested control planes in it: a file, by namespace and cluster name.
 
-Invariants.  A change is remembered once the file has it: a write that fails is made again by the next call.
-             A file that is damaged is never replaced. Whoever writes later writes all that is kept by then.
+Invariants.  A change is remembered once the file has it: a write that fails, or whose caller is cancelled,
+             is made again by the next call. A call returns once the file has its change, with what was
+             changed since. A file that is damaged is never replaced. Whoever writes later writes all that is
+             kept by then.
 Called by    ``task_hosting``.
 """
 
@@ -62,8 +64,8 @@ class KeptPlanes:
 
     def forget(self, key: str) -> None:
         """Keep nothing of it any more."""
-        self._changes.pop(key, None)
         self._write({each: its for each, its in self._kept.items() if each != key})
+        self._changes.pop(key, None)
 
     async def change(self, key: str, **changes: bool) -> None:
         """Keep what has changed of one. A thread waits for the disk; changes of many are one write."""
@@ -75,13 +77,13 @@ class KeptPlanes:
             return
         self._changes[key] = after
         async with self._writing:
-            if self._changes.get(key) is after:  # else a write that has ended meanwhile had it
+            if key in self._changes:  # else a write that has ended meanwhile had it
                 await self._write_changes()
 
     async def _write_changes(self) -> None:
-        changes, kept, number = dict(self._changes), self._kept, 0
+        kept, number = self._kept, 0
         while kept is not self._kept or not number:  # an address was added, or one forgotten, meanwhile
-            kept, number = self._kept, next(self._numbered)
+            changes, kept, number = dict(self._changes), self._kept, next(self._numbered)
             content = {**kept, **{key: each for key, each in changes.items() if key in kept}}
             await asyncio.to_thread(self._put, number, content)
         self._kept = content

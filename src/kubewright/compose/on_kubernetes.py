@@ -53,7 +53,7 @@ AT_WORK_SECONDS = 7200.0
 """A file on its way to or from a store is not as old as this: taking and restoring have shorter deadlines."""
 
 IN_CLUSTER = "inClusterConfig"
-"""What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
+"""What MCM's users write in place of a kubeconfig for the cluster of our own pod."""
 
 NO_TARGET = Path("none")
 """As MCM's ``--target-kubeconfig``: VMs join no cluster."""

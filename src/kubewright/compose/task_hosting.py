@@ -8,7 +8,7 @@ Theory.      The etcd of such a control plane is a folder, its API server one of
 Invariants.  The API server runs only while its etcd does, the controllers only while the API server does.
              Data is deleted when the etcd is removed, and at no other time; a restore puts it aside. One
              control plane changes one step at a time.
-Source       nested.md D6, E decision 5.
+Source       S3-03.
 Called by    the controllers of components (``controlplanes.hosting.contract``); ``embedded`` makes it.
 """
 

@@ -17,8 +17,6 @@ Map.         ``family``        which objects belong to one control plane (pure)
                                Cluster
              ``world``         lists all of these controllers and wires them
 Floor        a context: other contexts use its API objects and import nothing from it.
-Source       S3-01 to S3-49 are the statements of the proposal of Cluster API Provider Nested (also called
-             seed 003); docs/reference/nested-parity.md has a row for each. A1 to E and R-nn are sections of
-             nested.md, the notes on that provider from which this was designed; they are not part of this
-             repository.
+Source       S3-01 to S3-49 are the statements of the proposal of Cluster API Provider Nested, E-01 to E-15
+             the acceptance tests: rows of docs/reference/nested-parity.md.
 """

@@ -5,7 +5,7 @@ Theory.      All controllers work under the Lease of Cluster API Provider Nested
              another program does its work.
 Invariants.  The hosts are looked up anew for each term of leadership, because a host that runs pods uses the
              informers of that term. The host inside this process outlives terms.
-Source       nested.md A12 (Lease), A15 (one controller per component, off by flag); S3-17, S3-34.
+Source       S3-17, S3-34.
 Called by    ``compose.worlds``.
 """
 

@@ -34,7 +34,7 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
              Any call may be cancelled at any await and repeated later. Errors are those of
              ``driver.errors``; anything else raised is treated as ``Unknown``. Optional calls
              raise ``Unimplemented``.
-Source       seed 004 (driver contract), mcm.md §3.1. ``testing.driver_conformance`` checks it.
+Source       CAL-01 to CAL-12. ``testing.driver_conformance`` checks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -287,7 +287,7 @@ class Validates(Protocol):
 @runtime_checkable
 class Updates(Protocol):
     """A driver that changes VMs while they run: their tags, a check of addresses, and what else needs no
-    other VM (seed 004, hot update of instances)."""
+    other VM (HOT-01)."""
 
     def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
         """The fields of the class's providerSpec that ``update`` applies, such as ``tags`` or ``tags.disk``:
@@ -322,7 +322,7 @@ class OldClass:
 
 @runtime_checkable
 class Migrates(Protocol):
-    """A driver that makes MachineClasses of the classes that its cloud had before (seed 004, migration)."""
+    """A driver that makes MachineClasses of the classes that its cloud had before (MIG-01)."""
 
     def migrated_kinds(self) -> Sequence[Resource]:
         """The kinds of those classes. The same for the life of the driver."""

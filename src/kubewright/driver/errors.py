@@ -4,8 +4,8 @@ Theory.      A driver raises one of these, and this file says what comes of it: 
              says, ``PAUSES`` when a call that failed so is repeated. Nothing else compares codes to find a
              delay; a few places ask for one of them, such as ``OutOfRange`` (several VMs of one machine).
              The text form ``machine codes error: code = [..] message = [..]`` exists because it ends up in
-             ``lastOperation.description``, which cluster-autoscaler and Gardener read (mcm.md §3.2).
-Source       seed 004 "Machine Error Codes"; mcm.md §3.2-3.4.
+             ``lastOperation.description``, which cluster-autoscaler and Gardener read (CAL-07).
+Source       CAL-01 to CAL-07, PRO-22.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from kubewright.base.errors import After, KubewrightError, Retry
 
 
 class Code(IntEnum):
-    """The numbers and names of MCM's error codes (seed 004).
+    """The numbers and names of MCM's error codes.
 
     ``OutOfRange`` is what a driver raises that finds several VMs of one machine: then the VMs of its class
     are listed, and the second one is collected.
@@ -177,7 +177,7 @@ FINAL: Mapping[During, frozenset[Code]] = {
     During.LOOKING: _NOT_BY_ITSELF | {Code.NotFound, Code.Uninitialized},
     During.DELETING: _NOT_BY_ITSELF,
 }
-"""The codes whose "Auto Retry" is N in the tables of the contract (seed 004): such a call is to be repeated
+"""The codes whose "Auto Retry" is N in the tables of the contract (PRO-22): such a call is to be repeated
 after a change only. Operators choose between that and ``PAUSES``."""
 
 

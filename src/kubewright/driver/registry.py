@@ -51,7 +51,7 @@ GROUP = "kubewright.drivers"
 """The entry point group; in a plugin's pyproject.toml: ``[project.entry-points."kubewright.drivers"]``."""
 
 PREFIX = "MC_"
-"""Of variables of the environment that are a driver's options (seed 004, Environment Variables)."""
+"""Of variables of the environment that are a driver's options (PRC-01)."""
 
 VERBS = ("create", "initialize", "delete", "status", "list", "volume_ids")
 

@@ -6,7 +6,7 @@ Theory.      The management cluster has everything: our objects (``machines``, `
              is known by group and kind and not by version, because the core may serve another version later.
              A copy of an object of ours (``kubectl get -o yaml``, a backup) may have its owner references and
              the name by which clouds know it. Which of the two is meant says the reference of the core.
-Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
+Source       S0-33, S0-43, S2-08, S2-20.
 Called by    ``machine``, ``cluster``, ``template``, ``world`` and ``orphans``.
 """
 

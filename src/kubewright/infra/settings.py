@@ -4,7 +4,7 @@ Theory.      A wait that is over in a moment is not worth a write. Which waits t
              knows: a cloud that takes a minute for a VM is reported differently than one that takes a second.
 Invariants.  No machine and no cluster can set them. Pauses that no operator needs to set stand in
              ``base.delays``.
-Source       mcm.md §3.3 (the pause after a creation that found no capacity).
+Source       CAL-03 (the pause after a creation that found no capacity).
 Called by    ``compose``; ``machine.creation`` and ``machine.deletion`` take their times from here.
 """
 

@@ -9,7 +9,6 @@ Theory.      cluster-autoscaler scales a set from zero by ``status.capacity`` an
              Secret or the KubewrightCluster is not there, the condition is Unknown and says which; if it
              never was another, only when that lasts: the two often come in a moment.
 Invariants.  What the driver cannot say is left as it is: a user may have written it.
-Source       capi.md §3.2, §3.6.
 Called by    ``runtime.controller``; wired by ``world``. The call is awaited by a worker of this controller,
              which has no other work.
 """

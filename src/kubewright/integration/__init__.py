@@ -15,7 +15,7 @@ Files        ``expectations``  what is waited for, and what is missing until the
              ``cleaning``      all of it undone
              ``extensions``    cases and trackers of other authors
              ``run``           the whole test
-Source       seed 004, "Integration tests"; mcm.md §14.2.
+Source       ITS-01 to ITS-10.
 Called by    ``cli.driver``.
 """
 

@@ -5,7 +5,7 @@ Theory.      A case is a sentence and a function of a ``Bench``: it changes some
              one needs; one that lacks that is skipped and says why. Cases of other authors stand before the
              last one, which looks for what all of them left in the cloud.
 Invariants.  A case ends in bounded time, with ``CaseFailed`` if something is not as it should be.
-Source       seed 004, "Integration tests"; mcm.md §14.2. Unlike there, ``minReadySeconds`` is 0, since
+Source       ITS-02, ITS-04. Unlike there, ``minReadySeconds`` is 0, since
              Kubewright waits for so many seconds, and a freeze is brought about by machines that something
              keeps (a finalizer), since Kubewright freezes no set for being scaled down.
 Called by    ``run``.

@@ -3,7 +3,7 @@
 Theory.      Outside of a Gardener seed a file has the class, whose name and Secret are agreed on, because
              Secrets that other tools put there are found by that name. In a seed a class exists already, made
              by Gardener: it is copied with a merge patch, which marks what the test makes.
-Source       seed 004, "Integration tests"; mcm.md §14.2.
+Source       ITS-05, ITS-06.
 Called by    ``furnish``.
 """
 

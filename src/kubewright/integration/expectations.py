@@ -4,7 +4,7 @@ Theory.      A case changes something, and then looks every two seconds until an
              expectation answers with a clause that says what is still missing, which is what a person at the
              terminal reads, and what the report says when the time is over. One that can never be met any
              more says so, and the case ends at once.
-Source       seed 004, "Integration tests"; mcm.md §14.2 has the cases and their conditions.
+Source       ITS-02.
 Called by    ``cases``; ``bench`` waits by them.
 """
 

@@ -7,7 +7,7 @@ Theory.      Outside of a seed the control cluster may have nothing of machines 
 Invariants.  What was there before is not changed, but for that Deployment, which gets back what it had. What
              is made is kept in ``Made``, so that the clean-up deletes that, and no more. An object of another
              owner under a name of the test is refused.
-Source       seed 004, "Integration tests"; mcm.md §14.2.
+Source       ITS-05, ITS-06, ITS-09, ITS-10.
 Called by    ``run``; ``cleaning`` undoes it.
 """
 

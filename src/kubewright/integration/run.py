@@ -7,7 +7,7 @@ Theory.      Before each case the manager must run, and all nodes must be Ready,
              once, and ``Bench.made`` says what may be left.
 Invariants.  The clean-up runs after each set-up that began, whatever came of it. A bug of ours or of an
              author's case is an error of that case, and no end of the test.
-Source       seed 004, "Integration tests"; mcm.md §14.2.
+Source       ITS-01, ITS-06, ITS-08, ITS-09.
 Called by    ``cli.driver``; tests.
 """
 

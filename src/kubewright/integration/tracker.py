@@ -6,7 +6,7 @@ Theory.      MCM's Resource Tracker Interface has two calls: one before the case
              an object in a file of cases. Without one, the VMs that the driver lists by the classes of the
              test are compared; a driver without a list has no tracker.
 Invariants.  What a tracker raises or answers never ends the test: it is what the last case says.
-Source       seed 004, "Adding Integration Tests for new providers"; mcm.md §14.2.
+Source       ITS-03.
 Called by    ``run``; ``cases`` asks at the end.
 """
 

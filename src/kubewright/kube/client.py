@@ -6,7 +6,7 @@ Theory.      A verb builds one request, sends it (repeating it where ``retries``
              (``cache``), not only when the watch delivers it.
 Invariants.  An answer of 400 and above raises its ``wire.errors`` class, no answer a
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
-             that we did not create is only patched (design decision D3). Bodies are never logged. What a
+             that we did not create is only patched. Bodies are never logged. What a
              server says when it refuses to write a Secret is in no error: it may quote what is in it.
 Called by    every package above ``kube``. Continues in ``transport`` and ``informer``.
 """

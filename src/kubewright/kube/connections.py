@@ -7,9 +7,11 @@ Theory.      A controller sends twelve small requests for each machine of a roll
 Invariants.  A connection has one request under way; one that was cancelled, or whose answer was not read to
              its end, is ended and not kept. A kept one ends after ``KEPT_SECONDS`` without a request. Where a
              kept connection turns out to be ended before anything of the answer came, a request that may be
-             sent twice by its method (RFC 9110 §9.2.2) is sent once more on a new one. A head, a line and an
-             answer have a bound; nothing that is no HTTP/1 is taken for an answer. No header can hold a line
-             break.
+             sent twice by its method (RFC 9110 §9.2.2) is sent once more on a new one. A kept one on which
+             anything has come since, or whose last request was answered before it was sent whole, is not used
+             again: the next answer would be another request's. A head, a line, an answer and the heads before
+             it have a bound. An answer whose length or form can be read in two ways is none (``BadAnswer``).
+             No header can hold a line break.
 Called by    ``sockets``, which has deadlines, credentials and the number of requests at one time.
 """
 
@@ -33,6 +35,9 @@ from kubewright.wire.http import JSON, Request, Response
 CONNECT_SECONDS = 10.0
 """Deadline for making a connection."""
 
+ADDRESS_SECONDS = 2.0
+"""Deadline for an address of the server, if there is another one to try."""
+
 KEPT_SECONDS = 15.0
 """How long a connection without a request is kept."""
 
@@ -41,7 +46,14 @@ HEAD_BYTES, ANSWER_BYTES = 2**16, 2**29
 
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 IDEMPOTENT = frozenset(("GET", "HEAD", "PUT", "DELETE"))
-_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,8}")
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: .*)?")
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
+_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?")
+_FRAMING = frozenset(("content-length", "transfer-encoding", "content-encoding", "connection"))
+"""The fields that say where an answer ends and what it is packed in: each of several counts."""
+
+INTERIM_HEADS = 16
+"""How many heads may come before that of the answer: 100 and 103 of servers, 102 of proxies."""
 
 
 class Connections:
@@ -60,9 +72,11 @@ class Connections:
         except ValueError as error:
             raise ConnectFailed(f"{server}: {error}") from None
         self._encrypted = encrypted
-        self._server_name = server_name or self._host
+        self._server_name = server_name or self._host.rstrip(".")  # as in certificates
         self._opened = opened
         self._kept: list[_Connection] = []
+        self._reached: object = None
+        """The address to which the last connection was made: of several, it is tried first."""
         self._closed = False
         self._sweeping: asyncio.TimerHandle | None = None
         _, _, rest = server.partition("://")
@@ -124,7 +138,7 @@ class Connections:
         now = asyncio.get_running_loop().time()
         while self._kept:
             connection = self._kept.pop()
-            if connection.alive and now - connection.since < KEPT_SECONDS:
+            if now - connection.since < KEPT_SECONDS and connection.quiet:
                 return connection
             connection.end()
         return None
@@ -161,6 +175,8 @@ class Connections:
             raise Untrusted(f"{where}: {error.reason or error}") from error
         except socket.gaierror as error:
             raise Unresolved(f"{where}: {error.strerror or error}") from error
+        except UnicodeError as error:
+            raise Unresolved(f"{where}: {self._host[:80]} cannot be the name of a host") from error
         except OSError as error:
             known = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else ""
             raise ConnectFailed(f"{where}: {known or error.strerror or error}") from error
@@ -168,7 +184,8 @@ class Connections:
     async def _connect(self) -> "_Connection":
         loop = asyncio.get_running_loop()
         failure: OSError | None = None
-        for family, kind, protocol, _, address in await self._addresses(loop):
+        addresses = sorted(await self._addresses(loop), key=lambda known: known[4] != self._reached)
+        for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
             try:
                 opened = socket.socket(family, kind, protocol)
             except OSError as error:
@@ -177,14 +194,16 @@ class Connections:
             self._opened.add(opened)
             try:
                 opened.setblocking(False)
-                await loop.sock_connect(opened, address)
-            except OSError as error:
+                async with asyncio.timeout(ADDRESS_SECONDS if number < len(addresses) else None):
+                    await loop.sock_connect(opened, address)
+            except OSError as error:  # too late as well
                 opened.close()
                 failure = error
                 continue
             except BaseException:
                 opened.close()
                 raise
+            self._reached = address
             return await self._encrypt(loop, opened)
         raise failure or OSError("the name has no address")
 
@@ -202,7 +221,7 @@ class Connections:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _, connection = await loop.create_connection(
-                _Connection, sock=opened, ssl=self._encrypted, server_hostname=name
+                partial(_Connection, opened), sock=opened, ssl=self._encrypted, server_hostname=name
             )
         except BaseException:  # asyncio would wait until the server ends it
             with suppress(OSError):
@@ -214,7 +233,8 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """One connection, and what has come of the answer to the request that is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: socket.socket) -> None:
+        self._socket = opened
         self.reusable = False
         self.begun = False
         self.since = 0.0
@@ -222,8 +242,8 @@ class _Connection(asyncio.Protocol):
         self._answer: asyncio.Future[Response] | None = None
         self._where, self._bodiless = "", False
         self._buffer = bytearray()
-        self._status, self._headers = 0, dict[str, str]()
-        self._parts: list[bytes] = []
+        self._status, self._interim, self._headers = 0, 0, dict[str, str]()
+        self._body = bytearray()
         self._size, self._length = 0, -1
         """What came of the body, and how long it is: -1 in chunks, -2 until the connection ends."""
 
@@ -231,6 +251,19 @@ class _Connection(asyncio.Protocol):
     def alive(self) -> bool:
         """Whether a request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it is alive, and nothing has come that the event loop has not read yet: the end of the
+        connection, or what would be taken for the answer to the next request."""
+        try:
+            if self.alive:
+                self._socket.recv(1, socket.MSG_PEEK)
+            return False
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def end(self) -> None:
         """End it at once: a graceful end would wait for the server."""
@@ -242,8 +275,9 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self._where, self._bodiless = _where(request), request.method == "HEAD"
         self.begun = self.reusable = False
-        self._status, self._size, self._parts = 0, 0, []
+        self._status = self._interim = self._size = 0
         self._buffer.clear()
+        self._body.clear()
         if self._transport.is_closing():
             raise Disconnected(f"{self._where}: Server disconnected")
         self._answer = asyncio.get_running_loop().create_future()
@@ -303,26 +337,33 @@ class _Connection(asyncio.Protocol):
         """
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
-            rest = bytes(self._buffer[end + 4 :])
-            if not first.startswith("HTTP/1.") or not first[9:12].isdigit():
+            line = _STATUS_LINE.fullmatch(first)
+            if line is None or (status := int(line[2])) == 101:  # nobody asked for another protocol
                 raise ValueError("the answer is not HTTP/1")
-            status = int(first[9:12])
-            self._buffer = bytearray(rest if status < 200 else b"")
+            del self._buffer[: end + 4]
             if status >= 200:  # the others only say that an answer will come
                 self._status, self._headers = status, _headers(lines)
-                self._frame(first)
+                self._frame(line[1])
+                rest = bytes(self._buffer)
+                self._buffer.clear()
                 return rest
+            self._interim += 1
+            if self._interim > INTERIM_HEADS:
+                raise ValueError("the answer does not come: only heads that announce it")
         if len(self._buffer) > HEAD_BYTES:
             raise ValueError("the head of the answer is too large")
         return None
 
-    def _frame(self, first: str) -> None:
-        """How the body ends, and whether the connection goes on after it."""
+    def _frame(self, minor: str) -> None:
+        """How the body ends, and whether the connection goes on after it; ``minor`` is of the version."""
         headers = self._headers
-        self.reusable = first.startswith("HTTP/1.1") and headers.get("connection", "").lower() != "close"
+        options = {option.strip().lower() for option in headers.get("connection", "").split(",")}
+        self.reusable = minor == "1" and "close" not in options
         if self._bodiless or self._status in (204, 304):
             self._length = 0
         elif "transfer-encoding" in headers:
+            if "content-length" in headers:
+                raise ValueError("the answer has two lengths")
             if headers["transfer-encoding"].lower() != "chunked":
                 raise ValueError("the answer has an unknown transfer encoding")
             self._length = -1
@@ -341,7 +382,7 @@ class _Connection(asyncio.Protocol):
             self._buffer += data
             self._read_chunks()
             return
-        self._parts.append(data)
+        self._body += data
         if 0 <= self._length <= self._size:
             if self._size > self._length:
                 raise ValueError("the answer is longer than it says")
@@ -350,11 +391,12 @@ class _Connection(asyncio.Protocol):
     def _read_chunks(self) -> None:
         buffer = self._buffer
         while (end := buffer.find(b"\r\n")) >= 0:
-            size, _, _ = bytes(buffer[:end]).partition(b";")
-            if _CHUNK_SIZE.fullmatch(size := size.strip()) is None:
+            line = _CHUNK.fullmatch(buffer, 0, end)
+            if line is None:
                 raise ValueError("a chunk of the answer has no size")
-            after = end + 2 + int(size, 16)
-            if not int(size, 16):
+            size = int(line[1], 16)
+            after = end + 2 + size
+            if not size:
                 if (last := buffer.find(b"\r\n\r\n", end)) >= 0:  # behind the trailers, if there are any
                     self.reusable = self.reusable and last + 4 == len(buffer)
                     buffer.clear()
@@ -362,24 +404,29 @@ class _Connection(asyncio.Protocol):
                 break
             if len(buffer) < after + 2:
                 return
-            self._parts.append(bytes(buffer[end + 2 : after]))
+            if buffer[after : after + 2] != b"\r\n":
+                raise ValueError("a chunk of the answer is not as long as it says")
+            self._body += buffer[end + 2 : after]
             del buffer[: after + 2]
         if len(buffer) > HEAD_BYTES:
             raise ValueError("a line of the answer is too long")
 
     def _finish(self) -> None:
         assert self._answer is not None
-        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts = []
+        body = bytes(self._body)
+        self._body.clear()
         encoding = self._headers.get("content-encoding", "identity").lower()
         if encoding == "gzip" and body:
             unpacking = zlib.decompressobj(31)
             body = unpacking.decompress(body, ANSWER_BYTES)
-            if not unpacking.eof:
-                raise ValueError("the answer is too large, or not whole")
+            if not unpacking.eof or unpacking.unused_data:
+                raise ValueError("the answer is too large, not whole, or goes on behind its end")
         elif encoding not in ("identity", "gzip"):
             raise ValueError("the answer has an unknown encoding")
         kind = self._headers.get("content-type", JSON)
+        assert self._transport is not None
+        if self._transport.get_write_buffer_size():  # answered before the request was sent whole
+            self.reusable = False
         self._answer.set_result(Response(self._status, body, kind, self._headers))
 
 
@@ -389,12 +436,13 @@ def _headers(lines: list[str]) -> dict[str, str]:
     Raises:
         ValueError: a line is no field.
     """
-    fields = {}
+    fields: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name[0] in " \t":
+        field = _FIELD.fullmatch(line)
+        if field is None:
             raise ValueError("the answer has a header that is none")
-        fields[name.lower()] = value.strip(" \t")
+        name, value = field[1].lower(), field[2].rstrip(" \t")
+        fields[name] = f"{fields[name]}, {value}" if name in _FRAMING and name in fields else value
     return fields
 
 

@@ -1,6 +1,6 @@
 """What is read of a server's answers without decoding the objects in them.
 
-Theory.      Caches hold an object as the bytes that the server sent (design decision D2) and beside them what
+Theory.      Caches hold an object as the bytes that the server sent and beside them what
              the runtime needs all the time: its key and uid, its version, its owner. Reading a header skips
              everything but the metadata. A page of a list stays bytes too: ``msgspec.Raw`` finds where each
              object begins and ends.

@@ -1,8 +1,8 @@
 """Patches: on which object and which version of it one applies, and which do not last.
 
 Conditions.  Third parties own fields of the same objects, so we never send a whole object back
-             (design decision D3). A reconciler changes a copy of what it read; the difference is
-             the patch (``api.diff``), and the condition that goes with it says what it was computed from.
+             (``api.diff``). A reconciler changes a copy of what it read; the difference is
+             the patch, and the condition that goes with it says what it was computed from.
              A condition that is not met is a ``Conflict``, whether it is the version or the uid: nothing has
              been refused, and the next look decides anew.
 Contests.    A controller writes what it finds different. When another client writes the same field back (a

@@ -122,7 +122,7 @@ class Acceptance:
         known = condition_of(found.status.conditions, CLASS_APPLIED)
         if told.message not in (self._told.get(key), known.message if known is not None else None):
             self._recorder.event(found, EventReason.CLASS_NOT_APPLIED, told.message, warning=True)
-            tell = log.error if told.reason == NotApplied.NO_UPDATES else log.warning  # seed 004: an error
+            tell = log.error if told.reason == NotApplied.NO_UPDATES else log.warning  # HOT-01: an error
             tell(told.message, machine_class=str(key), reason=told.reason)
         self._told[key] = told.message
         return told

@@ -4,7 +4,7 @@ Theory.      Each of MCM's families is a value here: its name, its labels, and a
              values (``runtime.metrics``). The caches are read at each scrape, so all series of an
              object end when it is deleted; in MCM only those of the phase do. A scrape reads ten thousand
              objects, so only the fields that the values need are decoded, by types of their own.
-Invariants.  Names and labels are those of MCM; a test compares them with the list of mcm.md §10.5. The values
+Invariants.  Names and labels are those of MCM; a test compares them with MCM's list (INS-05). The values
              mean the same, but for two that MCM gets wrong: the replicas of a set's status are its replicas,
              and a surge that is a percentage is the number of machines that it comes to, where MCM exports 0.
 Called by    ``machines.world``, once per term.

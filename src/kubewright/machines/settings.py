@@ -93,7 +93,7 @@ def held_by(counts: ReplacementCounts, limits: ReplacementLimits) -> str:
 def counts_as_replaced(machine: Machine, types: Sequence[str]) -> bool:
     """Whether a machine is being replaced, or is a replacement that is not Running yet.
 
-    ``types``: the conditions of nodes that are bad, for machines that name none (mcm.md §4.8; MCM counts also
+    ``types``: the conditions of nodes that are bad, for machines that name none (PRO-13; MCM counts also
     machines that are deleted while their nodes are well).
     """
     status = machine.status
@@ -177,7 +177,7 @@ class MachineSettings:
 
     forced_deletion_drains: bool = True
     """Whether a forced deletion ends pods without grace and lets volumes go before the VM, as MCM does. If
-    not, there is no drain and no wait at all, as the label's documentation says (seed 004)."""
+    not, there is no drain and no wait at all, as the label's documentation says (PRO-16)."""
 
     joins: bool = True
     """Whether VMs join a cluster as nodes. Without one (``--target-kubeconfig none``) a machine with a VM is

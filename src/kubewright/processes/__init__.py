@@ -15,4 +15,5 @@ Map.         ``program``     what should run, what can be seen of it, and what t
              ``probes``      runs its probes, and counts their failures
              ``linux``       starts, finds, signals and measures processes
              ``supervisor``  a worker for each program that is wanted: the task that keeps it running
+             ``balancer``    a program of ours that such a process may run: one address for several instances
 """

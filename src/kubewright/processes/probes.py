@@ -6,7 +6,7 @@ Theory.      Until the startup probe has succeeded once, no other runs; readines
              is pure; ``ask`` contacts the program.
 Invariants.  Each attempt has a deadline. A program without a startup probe has started at once, one without
              a readiness probe is ready when it has started.
-Source       nested.md D4; the defaults are Kubernetes'.
+Source       S3-19; the defaults are Kubernetes'.
 Called by    ``supervisor``.
 """
 

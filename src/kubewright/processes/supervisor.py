@@ -306,7 +306,7 @@ class Worker:
 
 
 STARTS = 2
-"""Programs that start at one time: on two cores more of them only make each other late (nested.md D3)."""
+"""Programs that start at one time: on two cores more of them only make each other late."""
 
 Listener = Callable[[str], None]
 

@@ -11,7 +11,7 @@ Theory.      A placeholder asks for one unit and runs the image in which Kuberne
              as numbers; what we do not set does not count.
 Invariants.  Names are functions of the reserve's name; what carries another reserve's uid is never written.
              A placeholder cannot gain privileges, has no token, and cannot write.
-Source       seed 004, approach 4; docs/decisions/0070.
+Source       EXC-01, EXC-02; decision 0070.
 Called by    ``decide``; ``reconciler`` finds them by name.
 """
 

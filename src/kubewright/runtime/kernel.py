@@ -26,6 +26,7 @@ Hooks.       How a controller is built, file by file:
                              it in ``outcome`` for the status (``shown``), to be raised at the end
                              (``errors``), or both, and say whether the next step is performed
              ``looks_again`` the status is of a second look after the steps: ``look_again``
+             ``tell_problem``  what is wrong with the object as it is: told once (``reports.report_problem``)
              ``refused``     the API server refuses a write, or a read, for good. By default users are told
                              by an event, and the pass comes again after a pause; or raise it
              ``tell``        how an event is sent
@@ -188,6 +189,9 @@ class ObjectReconciler(Generic[Obj, View, P]):
         """The status as it should be; None: it stays as it is."""
         return None
 
+    def tell_problem(self, found: Obj, seen: View) -> None:
+        """Tell users what is wrong with the object as it is, before its status does."""
+
     def events(self, seen: View, plan: P, status: Any, *, written: bool) -> Iterable[Event]:
         """What users are told at the end of a pass; ``written``: the status was, and differed."""
         return ()
@@ -283,6 +287,7 @@ class ObjectReconciler(Generic[Obj, View, P]):
                 if plan.steps or now.metadata.resource_version != meta.resource_version:
                     seen = await self.look_again(now, seen, outcome)
                 found, outcome.meta = now, now.metadata
+            self.tell_problem(found, seen)
             status = self.status(seen, plan, outcome)
             if status is None:
                 pass

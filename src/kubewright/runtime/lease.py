@@ -54,7 +54,7 @@ APART = timedelta(seconds=10)
 @dataclass(frozen=True, slots=True)
 class Timings:
     """In seconds: the flags ``--leader-elect-lease-duration``, ``--leader-elect-renew-deadline`` and
-    ``--leader-elect-retry-period`` (mcm.md §10.1); the last is the pace of a candidate's attempts, and that
+    ``--leader-elect-retry-period``; the last is the pace of a candidate's attempts, and that
     of renewals where it is not too slow for them (``renew_period``).
 
     Raises:

@@ -250,7 +250,7 @@ class _Collected:
 
 
 def tune_gc() -> None:
-    """Settings measured for large caches (python-libs.md §6.2), for the whole process.
+    """Settings measured for large caches, for the whole process.
 
     What earlier calls froze is unfrozen first; else objects of past terms would never be freed.
     """

@@ -12,7 +12,7 @@ Invariants.  The order of versions is total: the same versions give the same lis
              ``plural_of`` never fails, and its result for lower case letters and digits is upstream's. Only
              for a kind that is nothing but one of a few abbreviations in S (``DNS``) does upstream's result
              hold capitals; no CRD can have such a name, and ours is the regular plural.
-Source       The words are those of github.com/gobuffalo/flect v1.0.2, which Cluster API takes for plurals.
+Source       S1-03. The words are those of github.com/gobuffalo/flect v1.0.2.
              The last three are abbreviations that it knows, and therefore reads in capitals.
 """
 

@@ -266,7 +266,7 @@ async def delete_step(client: Client, step: str) -> None:
 
 @pytest.mark.parametrize("order", list(permutations([*STEPS, "Secrets"]))[::3], ids=" ".join)
 async def test_whatever_is_deleted_first_nothing_is_left(order):
-    """Acceptance 13 of nested.md part E, for a whole cluster."""
+    """E-13, for a whole cluster."""
     async with everything() as embedded:
         client = embedded.client
         await create(client, example())

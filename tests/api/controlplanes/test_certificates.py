@@ -126,7 +126,7 @@ async def test_authorities_have_keys_as_asked_for_and_what_they_sign_has_keys_on
 
 
 async def test_a_deleted_leaf_is_made_again_and_nothing_else(plane: Plane) -> None:
-    """Acceptance test 6 of nested.md E, the first half."""
+    """E-06, the first half."""
     await plane.keep()
     await plane.client.delete(SECRET, Key("default", "demo-proxy-client"))
     written, rest = await plane.keep()
@@ -134,7 +134,7 @@ async def test_a_deleted_leaf_is_made_again_and_nothing_else(plane: Plane) -> No
 
 
 async def test_a_users_authority_is_used_and_stays_as_it_is(plane: Plane) -> None:
-    """Acceptance test 6 of nested.md E, the second half."""
+    """E-06, the second half."""
     pair = new_cluster_authority(plane.now, Algorithm.EC, "my own")
     mine = Secret(
         metadata=ObjectMeta(name="demo-ca", namespace="default"),
@@ -152,7 +152,7 @@ async def test_a_users_authority_is_used_and_stays_as_it_is(plane: Plane) -> Non
 
 
 async def test_in_a_year_everything_is_made_anew_in_time_and_nothing_ends(plane: Plane) -> None:
-    """Acceptance test 7 of nested.md E: after 200 days the kubeconfigs, after 300 days the leaves too."""
+    """E-07: after 200 days the kubeconfigs, after 300 days the leaves too."""
     await plane.keep()
     plane.now += 200 * DAY
     assert (await plane.keep())[0] == KUBECONFIGS
@@ -179,7 +179,7 @@ async def test_who_looks_when_the_plan_says_finds_nothing_that_has_ended(plane: 
 
 
 async def test_another_endpoint_changes_the_servers_names_and_all_kubeconfigs(plane: Plane) -> None:
-    """Acceptance test 8 of nested.md E."""
+    """E-08."""
     await plane.keep()
     plane.around = replace(NAMING, endpoint=ApiEndpoint(host="api.example", port=443))
     written, rest = await plane.keep()

@@ -46,7 +46,7 @@ def the_api_server(on: Stage):
 
 @pytest.mark.parametrize("order", list(permutations(ALL)), ids=" ".join)
 async def test_objects_in_any_order_make_a_control_plane_that_answers(order):
-    """Acceptance 1 of nested.md part E."""
+    """E-01."""
     async with stage() as on:
         for what in order:
             await create(on, what)

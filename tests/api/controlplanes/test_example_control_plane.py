@@ -91,7 +91,7 @@ def kind_order(bodies):
 
 @pytest.mark.parametrize("order", list(permutations(OBJECTS))[::5], ids=kind_order)
 async def test_the_example_comes_up_in_any_order_and_goes_in_any_order(order):
-    """Acceptance 1 and 13 of nested.md part E."""
+    """E-01 and E-13."""
     async with embedded_world(OPTIONS) as world:
         await create(world.client, order)
         await until(ready, world.client)

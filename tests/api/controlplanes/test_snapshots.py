@@ -132,7 +132,7 @@ async def test_what_is_written_after_a_snapshot_is_gone_after_its_restore_and_ke
 
 
 async def test_a_snapshot_brings_back_what_a_deleted_data_folder_had(tmp_path):
-    """Acceptance 11 of nested.md part E."""
+    """E-11."""
     async with stage(folder=tmp_path) as on:
         await create(on)
         await write(on, "kept")

@@ -163,7 +163,7 @@ async def test_a_component_belongs_to_one_control_plane() -> None:
 
 
 async def test_one_without_a_controller_manager_becomes_ready() -> None:
-    """Acceptance test 15 of nested.md E."""
+    """E-15."""
     async with stage() as on:
         await create(on, "etcd", "apiserver")
         await whole(on)
@@ -171,7 +171,7 @@ async def test_one_without_a_controller_manager_becomes_ready() -> None:
 
 
 async def test_while_it_is_paused_only_that_is_written() -> None:
-    """Acceptance test 14 of nested.md E."""
+    """E-14."""
     async with stage() as on:
         names = {each: {"name": f"demo-{each.lower()}"} for each in COMPONENTS}
         await on.apply(NESTED_CONTROL_PLANE, "demo", names, annotations=PAUSED)
@@ -269,7 +269,7 @@ async def _has_conditions(on: Stage) -> bool:
 
 @pytest.mark.parametrize("name", ["demo-apiserver", "demo-kubeconfig"])
 async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
-    """Acceptance test 6 of nested.md E, with what runs."""
+    """E-06, with what runs."""
     async with stage() as on:
         await create(on, *COMPONENTS)
         await whole(on)
@@ -288,7 +288,7 @@ async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
 async def test_after_most_of_a_year_all_is_renewed_by_one_replacement_of_each_and_nothing_has_ended(
     monkeypatch,
 ) -> None:
-    """Acceptance test 7 of nested.md E, with what runs."""
+    """E-07, with what runs."""
     async with stage() as on:
         await create(on, *COMPONENTS)
         await whole(on)

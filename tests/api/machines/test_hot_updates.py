@@ -236,7 +236,7 @@ async def test_each_machine_costs_one_write_before_its_update_and_one_after() ->
 
 
 async def test_an_update_that_failed_in_part_is_done_again_although_the_class_is_as_before() -> None:
-    """EDGE-1 of seed 004."""
+    """HOT-04, where it failed half-way."""
     async with stage(OPTIONS) as here, here.process(driver := Tagging(here.cloud)):
         world = await with_machines(here, 1)
         (name,) = (await world.look()).names
@@ -269,7 +269,7 @@ async def test_an_update_that_failed_in_part_is_done_again_although_the_class_is
 
 
 async def test_an_update_that_a_crash_cut_off_is_done_again_although_the_class_is_as_before() -> None:
-    """EDGE-2 of seed 004."""
+    """HOT-04, where it was cut off."""
     async with stage(OPTIONS) as here:
         driver = Tagging(here.cloud)
         process = here.begin(driver)

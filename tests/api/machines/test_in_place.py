@@ -1,6 +1,6 @@
 """Nodes that are updated in place, from their machines' side: selected, drained, ready, and the agent's result.
 
-Another program, or a user, labels the nodes here, as MCM's deployment controller does (mcm.md §4.11).
+Another program, or a user, labels the nodes here, as MCM's deployment controller does (INP-05).
 """
 
 from kubewright.api.core import NODE, PDB, POD

@@ -71,7 +71,7 @@ class LateToInitialize(Borrowed):
 
 
 async def test_the_taint_of_an_instance_that_is_not_ready_goes_when_its_initialization_is_done() -> None:
-    """Its kubelet registers with it before that (seed 004, "Instance Not Ready Taint")."""
+    """Its kubelet registers with it before that (NOD-03)."""
     async with stage(short_timeouts()) as here, here.process(driver := LateToInitialize(here.cloud)):
         world = here.world
         more = {"taints": [UNREADY, TAINT]}

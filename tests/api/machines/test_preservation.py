@@ -1,4 +1,4 @@
-"""Machines that people want to keep, with their nodes, pods, sets and the end of their time (mcm.md §4.12)."""
+"""Machines that people want to keep, with their nodes, pods, sets and the end of their time (PRE-01 to PRE-12)."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a deployment says about its rollout (mcm.md §7.11), whatever was edited in which order."""
+"""What a deployment says about its rollout (DEP-13), whatever was edited in which order."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

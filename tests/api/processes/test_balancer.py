@@ -16,9 +16,8 @@ import pytest
 import kubewright
 from kubewright.base.clock import SystemClock
 from kubewright.pki.certificates import new_authority, new_server
-from kubewright.processes.balancer import readiness
-from kubewright.processes.balancer import relay as relays
-from kubewright.processes.balancer.relay import Instance, Relay
+from kubewright.processes import balancer
+from kubewright.processes.balancer import Instance, Relay
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(30)]
 
@@ -159,7 +158,7 @@ async def test_the_next_instance_answers_where_one_refuses_and_one_hangs_up():
 
 
 async def test_an_instance_that_does_not_answer_costs_its_deadline_once(monkeypatch):
-    monkeypatch.setattr(relays, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(balancer, "ANSWER_SECONDS", 0.05)
     silent, good = Server("silent"), Server("good")
 
     async def say_nothing(reader, _writer):
@@ -183,7 +182,7 @@ async def test_a_client_is_let_go_where_no_instance_answers():
 
 
 async def test_a_client_that_sends_nothing_reaches_no_instance_and_has_a_deadline(monkeypatch):
-    monkeypatch.setattr(relays, "FIRST_MESSAGE_SECONDS", 0.05)
+    monkeypatch.setattr(balancer, "FIRST_MESSAGE_SECONDS", 0.05)
     server = Server("a")
     async with (
         port_of((server, server.talk)) as port,
@@ -223,7 +222,7 @@ async def test_more_clients_than_there_may_be_wait_for_the_end_of_one():
 
 
 async def test_a_connection_of_which_one_half_has_ended_is_cut_after_a_while(monkeypatch):
-    monkeypatch.setattr(relays, "HALF_OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(balancer, "HALF_OPEN_SECONDS", 0.05)
     server, cut = Server("a"), asyncio.Event()
 
     async def never_end(reader, writer):
@@ -288,7 +287,7 @@ async def test_an_instance_is_ready_while_it_says_so(tmp_path):
     secure = Secure(tmp_path)
     instance = Instance(secure.host)
     async with secure.serving() as port:
-        task = asyncio.create_task(readiness.watch(instance, port, "/readyz", CLOCK))
+        task = asyncio.create_task(balancer.watch(instance, port, "/readyz", CLOCK))
         await eventually(lambda: instance.ready)
         secure.status = 500
         await eventually(lambda: not instance.ready)
@@ -300,11 +299,11 @@ async def test_an_instance_is_ready_while_it_says_so(tmp_path):
 
 
 async def test_an_instance_that_ends_is_not_ready_at_once_however_rarely_it_is_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(readiness, "PERIOD", 1000.0)
+    monkeypatch.setattr(balancer, "PROBE_PERIOD", 1000.0)
     secure = Secure(tmp_path)
     instance = Instance(secure.host)
     async with secure.serving() as port:
-        task = asyncio.create_task(readiness.watch(instance, port, "/readyz", CLOCK))
+        task = asyncio.create_task(balancer.watch(instance, port, "/readyz", CLOCK))
         await eventually(lambda: instance.ready)
         (connection,) = secure.connections
         connection.transport.abort()

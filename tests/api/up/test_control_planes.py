@@ -1,14 +1,18 @@
 """Control planes of simulated clusters at real sockets: who gets in, and what outlives a process."""
 
+import asyncio
 import socket
+import threading
 
 import pytest
 
 from kubewright.api.core import NAMESPACE, NODE
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import HOST
+from kubewright.apiserver.server import opened
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.compose import api_servers
 from kubewright.compose.api_servers import LIFETIME, Planes
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -136,3 +140,80 @@ async def test_no_machine_begins_a_control_plane_at_the_address_of_one_of_object
     planes.release("of objects")
     await planes.begin(request(address, ca))
     await planes.close()
+
+
+class SlowDisk:
+    """Stops the thread that opens a data folder, until ``go`` is set; ``opened`` takes the place of ours."""
+
+    def __init__(self):
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def opened(self, folder, **settings):
+        self.began.set()
+        assert self.go.wait(10)
+        return opened(folder, **settings)
+
+    async def begins(self, planes, address):
+        """The task that begins a control plane, while its thread waits for the disk."""
+        task = asyncio.create_task(planes.begin(PlaneRequest(address)))
+        assert await asyncio.to_thread(self.began.wait, 10)
+        return task
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    disk = SlowDisk()
+    monkeypatch.setattr(api_servers, "opened", disk.opened)
+    yield disk
+    disk.go.set()
+
+
+async def test_one_that_ends_while_its_folder_is_opened_leaves_no_folder_and_no_server(tmp_path, disk):
+    planes = Planes(CLOCK, folder=tmp_path)
+    address = planes.reserve("demo")
+    beginning = await disk.begins(planes, address)
+    ending = asyncio.create_task(planes.end(address))
+    await asyncio.wait([ending], timeout=0)
+    disk.go.set()
+    await asyncio.gather(beginning, ending)
+    assert planes.find(address) is None
+    assert not planes.has_data(address)
+    await planes.close()
+
+
+async def test_one_that_is_cancelled_while_its_folder_is_opened_can_begin_again_at_once(tmp_path, disk):
+    planes = Planes(CLOCK, folder=tmp_path)
+    address = planes.reserve("demo")
+    beginning = await disk.begins(planes, address)
+    beginning.cancel()
+    again = asyncio.create_task(planes.begin(PlaneRequest(address)))
+    await asyncio.wait([again], timeout=0)
+    disk.go.set()
+    assert (await again).serves
+    assert beginning.cancelled()
+    await planes.end(address)
+    assert not planes.has_data(address)
+    await planes.close()
+
+
+async def test_two_machines_that_begin_one_at_the_same_time_get_the_same(tmp_path, disk):
+    planes = Planes(CLOCK, folder=tmp_path)
+    address = planes.reserve("demo")
+    first = await disk.begins(planes, address)
+    second = asyncio.create_task(planes.begin(PlaneRequest(address)))
+    await asyncio.wait([second], timeout=0)
+    disk.go.set()
+    assert await first is await second
+    await planes.close()
+
+
+async def test_the_end_of_the_process_closes_also_a_folder_that_is_just_opened(tmp_path, disk):
+    planes = Planes(CLOCK, folder=tmp_path)
+    address = planes.reserve("demo")
+    beginning = await disk.begins(planes, address)
+    closing = asyncio.create_task(planes.close())
+    await asyncio.wait([closing], timeout=0)
+    disk.go.set()
+    await asyncio.gather(beginning, closing)
+    assert planes.find(address) is None
+    opened(tmp_path / address.replace(":", "-"), power_loss=False).close()  # nobody holds it

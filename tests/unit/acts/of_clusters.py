@@ -14,6 +14,7 @@ from kubewright.clusters.cluster import act, seen
 from kubewright.clusters.external.object import External, look_up
 from kubewright.kube.errors import Silent
 from kubewright.runtime.credentials.contents import read_secret
+from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
@@ -22,6 +23,7 @@ from kubewright.wire.errors import Conflict, Forbidden, Invalid, NotFound
 from ..looks.of_cluster_machines import INFRA, PLANE, Providers, machine, of_revision
 from ..looks.of_clusters import ENDPOINT, KEY, Clusters, authority, cluster, kubeconfig
 from ..looks.of_kubeadm_configs import PAIR
+from .of_infra_machines import Nothing
 
 CORE = "/apis/cluster.x-k8s.io/v1beta1/namespaces/n"
 CLUSTER_PATH, MACHINES, SETS = (f"{CORE}/{each}" for each in ("clusters/c", "machines", "machinesets"))
@@ -79,13 +81,20 @@ def doing(
             shelf.lay(CLUSTER, of)
         steps = tuple(each(shelf) if callable(each) else each for each in what)
         shelf.answers |= refused or {}
-        actor = act.Actor(shelf.client, shelf.looker)
-        found = await happened(actor.perform(seen.Seen(of, BEGIN), Plan(steps)), told)
+        found = await happened(performed(shelf, told, seen.Seen(of, BEGIN), *steps), told)
         shelf.answers.clear()
         shelf.saw = await shelf.looker.look(of)
         return shelf, found
 
     return act_
+
+
+async def performed(shelf: Any, told: Told, saw: seen.Seen, *steps: seen.Step) -> Outcome:
+    """What has come of these steps."""
+    environment = Nothing(control=Nothing(client=shelf.client), recorder=told)
+    outcome = Outcome(saw.cluster.metadata)
+    await act.Clusters(environment, shelf.looker).perform(saw, Plan(steps), outcome)
+    return outcome
 
 
 def deletion(path: str, uid: str) -> Write:
@@ -103,9 +112,9 @@ def went(
 
     def then(_shelf: Shelf, found: Happened) -> None:
         outcome, said = found.outcome, {name.replace("_", " "): text for name, text in failed.items()}
-        assert isinstance(outcome, act.Outcome)
+        assert isinstance(outcome, Outcome)
         assert [type(each) for each in outcome.errors] == list(errors)
-        assert (outcome.failed, outcome.gone) == (said, gone)
+        assert (outcome.shown, outcome.gone) == (said, gone)
 
     return then
 
@@ -182,6 +191,7 @@ CHILDREN = (seen.DeleteChild(child(MACHINE_SET, "s")), seen.DeleteChild(child(MA
 LAID = ((MACHINE, machine("m")), of_revision(MACHINE_SET, "s", "1"))
 BOTH = (deletion(f"{SETS}/s", "s"), deletion(f"{MACHINES}/m", "m"))
 QUOTED = Invalid("data: Invalid value: the key of the administrator")
+DELETED = (("c", "Deleted", "Cluster c has been deleted", False),)
 ACT = Act(
     "clusters.cluster.act",
     seen.Step,
@@ -199,6 +209,7 @@ ACT = Act(
             doing(seen.RemoveFinalizer(), finalizers=(OTHERS, CLUSTER_FINALIZER)),
             (seen.RemoveFinalizer,),
             (patch(metadata={"finalizers": [OTHERS]}),),
+            events=DELETED,
             then=went(gone=True),
         ),
         Scene(
@@ -206,6 +217,7 @@ ACT = Act(
             doing(seen.RemoveFinalizer(), finalizers=(CLUSTER_FINALIZER,)),
             (seen.RemoveFinalizer,),
             (patch(metadata={"finalizers": None}),),
+            events=DELETED,
             then=went(gone=True),
         ),
         Scene(
@@ -329,16 +341,16 @@ ACT = Act(
             then=went(Conflict),
         ),
         Scene(
-            "children may not be deleted: the others are, and the finalizer is handled first",
+            "children may not be deleted: the others are, and what is no child is handled first",
             doing(
                 CHILDREN[0],
-                seen.RemoveFinalizer(),
+                INFRASTRUCTURE,
                 CHILDREN[1],
                 there=LAID,
                 refused={f"{SETS}/s": Forbidden("no")},
             ),
-            (seen.DeleteChild, seen.RemoveFinalizer),
-            (patch(metadata={"finalizers": None}), *BOTH),
+            (seen.DeleteChild, seen.Claim),
+            (CLAIMED, *BOTH),
             then=went(Forbidden, children="could not delete MachineSet s: no"),
         ),
         Scene(

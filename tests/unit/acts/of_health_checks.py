@@ -14,6 +14,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import Silent
 from kubewright.kube.patches import Contested, Target
 from kubewright.kube.transport import InProcess
+from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
@@ -23,6 +24,7 @@ from kubewright.wire.http import Request, Response
 
 from ..looks.of_cluster_machines import Providers, machine
 from ..looks.of_health_checks import KEY, TEMPLATE, check
+from .of_infra_machines import Nothing
 
 CORE = "/apis/cluster.x-k8s.io/v1beta1/namespaces/n"
 MACHINES, CHECK = f"{CORE}/machines", f"{CORE}/machinehealthchecks/h"
@@ -64,9 +66,18 @@ def doing(
         saw = seen.Seen(of, None, 0.0, BEGIN, template=look_up(TEMPLATES, KEY, TEMPLATE))
         client = Client(InProcess(_withheld), shelf.clock) if withheld else shelf.client
         plan = Plan(tuple(each(machines) for each in what))
-        return shelf, await happened(act.Actor(client, told).perform(saw, plan), told)
+        return shelf, await happened(performed(client, shelf, told, saw, plan), told)
 
     return act_
+
+
+async def performed(client: Client, shelf: Shelf, told: Told, saw: seen.Seen, plan: Plan) -> Outcome:
+    """What has come of the plan."""
+    environment = Nothing(control=Nothing(client=client), recorder=told)
+    checks = Nothing(checks=shelf.caches.get(MACHINE_HEALTH_CHECK))
+    outcome = Outcome(saw.check.metadata)
+    await act.HealthChecks(environment, checks).perform(saw, plan, outcome)
+    return outcome
 
 
 async def _withheld(_request: Request) -> Response:
@@ -163,8 +174,8 @@ def went(*errors: type[KubewrightError], **failed: str) -> Callable[[Shelf, Happ
 
     def then(_shelf: Shelf, found: Happened) -> None:
         outcome = found.outcome
-        assert isinstance(outcome, act.Outcome)
-        assert ([type(each) for each in outcome.errors], outcome.failed) == (list(errors), failed)
+        assert isinstance(outcome, Outcome)
+        assert ([type(each) for each in outcome.errors], outcome.shown) == (list(errors), failed)
 
     return then
 

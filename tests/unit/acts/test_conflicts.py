@@ -30,10 +30,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.bootstrap import act as bootstrap
 from kubewright.bootstrap import seen as bootstrap_steps
-from kubewright.clusters.cluster import act as cluster_act
 from kubewright.clusters.cluster import seen as cluster_seen
 from kubewright.clusters.external.object import External
-from kubewright.clusters.healthcheck import act as check_act
 from kubewright.clusters.healthcheck import seen as check_seen
 from kubewright.clusters.machine import act as machine_act
 from kubewright.clusters.machine import seen as machine_seen
@@ -66,6 +64,7 @@ from kubewright.wire.errors import Conflict, Forbidden
 
 from ..looks.of_kubeadm_configs import TOKEN as DATA_TOKEN
 from ..looks.of_kubeadm_configs import Provider, config, data_for, machine
+from . import of_clusters, of_health_checks
 
 
 @dataclass
@@ -187,17 +186,15 @@ async def cluster_machine() -> tuple[Shelf, Happened]:
 
 
 async def cluster() -> tuple[Shelf, Happened]:
-    shelf = Shelf()
+    shelf = of_clusters.Stage()
     of = Cluster(metadata=META)
     shelf.lay(CLUSTER, of)
-    actor = cluster_act.Actor(shelf.client, Nothing())
-    return shelf, await done(
-        actor.perform(cluster_seen.Seen(of, BEGIN), Plan((cluster_seen.AddFinalizer(),))), NOBODY
-    )
+    saw = cluster_seen.Seen(of, BEGIN)
+    return shelf, await done(of_clusters.performed(shelf, NOBODY, saw, cluster_seen.AddFinalizer()), NOBODY)
 
 
 async def kubeconfig() -> tuple[Shelf, Happened]:
-    shelf = Shelf()
+    shelf = of_clusters.Stage()
     there = Secret(metadata=ObjectMeta(name="m-kubeconfig", namespace="n", uid="s", resource_version="7"))
     shelf.lay(SECRET, there)
     pair = new_pair(Purpose.CA, BEGIN, Algorithm.EC)
@@ -205,8 +202,7 @@ async def kubeconfig() -> tuple[Shelf, Happened]:
     old = read_secret(there)
     step = cluster_seen.WriteKubeconfig(ApiEndpoint(host="h", port=6443), authority, old)
     seen = cluster_seen.Seen(Cluster(metadata=META), BEGIN)
-    actor = cluster_act.Actor(shelf.client, Nothing())
-    return shelf, await done(actor.perform(seen, Plan((step,))), NOBODY)
+    return shelf, await done(of_clusters.performed(shelf, NOBODY, seen, step), NOBODY)
 
 
 async def health_check() -> tuple[Shelf, Happened]:
@@ -216,7 +212,7 @@ async def health_check() -> tuple[Shelf, Happened]:
     seen = check_seen.Seen(MachineHealthCheck(metadata=META), None, 0.0, BEGIN)
     told_of = (Condition(type="HealthCheckSucceeded", status="False"),)
     plan = Plan((check_seen.WriteConditions(of, told_of, unhealthy=True),))
-    return shelf, await done(check_act.Actor(shelf.client, told).perform(seen, plan), told)
+    return shelf, await done(of_health_checks.performed(shelf.client, shelf, told, seen, plan), told)
 
 
 async def plane() -> tuple[Shelf, Happened]:

@@ -1,4 +1,4 @@
-"""The arithmetic of Cluster API's conditions (capi.md §4.5)."""
+"""The arithmetic of Cluster API's conditions."""
 
 from datetime import UTC, datetime, timedelta
 

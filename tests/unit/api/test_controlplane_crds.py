@@ -24,7 +24,7 @@ ATOMIC = {
 }
 """Upstream does not say that a reference changes as a whole; ours does."""
 PRUNED = "field .spec.patches[] object"
-"""Upstream's schema prunes every patch to an empty object (nested.md A14, D-16); ours keeps what it says."""
+"""Upstream's schema prunes every patch to an empty object (S3-09); ours keeps what it says."""
 REQUIRED = "field .status.healthy boolean required"
 """A program that provisions a component need not write it."""
 DATED = 'field .status.conditions[].lastTransitionTime string format="date-time"'

@@ -17,7 +17,7 @@ TABLES = Path(__file__).parent / "crd_facts"
 OURS = {crd["metadata"]["name"]: crd for crd in (*cluster.crds(), *bootstrap.crds())}
 
 BOOTSTRAP_DATA = "field {}.bootstrap.data string"
-"""Read as v1alpha2 has it, and moved into a Secret (capi.md §1.4)."""
+"""Read as v1alpha2 has it, and moved into a Secret (S0-15)."""
 TOPOLOGY = "field .spec.topology"
 """Has no schema here: validation refuses it with a message of its own, so the schema must let it pass."""
 ADDED = {

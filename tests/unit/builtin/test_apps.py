@@ -8,8 +8,7 @@ import pytest
 from kubewright.api.apps import DELETION_COST, DEPLOYMENT, Deployment
 from kubewright.api.core import POD
 from kubewright.base.clock import rfc3339
-from kubewright.builtin.apps.deployments import DEPLOYMENTS
-from kubewright.builtin.apps.replicasets import PodMember, rank, read
+from kubewright.builtin.apps import DEPLOYMENTS, PodMember, rank, read
 from kubewright.kube.header import Header
 from kubewright.rollout.planner import Recreate, RollingUpdate
 from kubewright.wire.gvk import Key

@@ -14,7 +14,7 @@ from kubewright.api.certificates import (
     SigningRequestStatus,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.builtin.certificates import (
+from kubewright.builtin.joining import (
     AskForRights,
     Delete,
     Fail,

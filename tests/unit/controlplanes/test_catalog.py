@@ -10,7 +10,7 @@ from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.templates.catalog import Catalog, Entry, read
 from kubewright.controlplanes.templates.choice import Choice, choose
-from kubewright.processes.balancer import readiness, relay
+from kubewright.processes import balancer
 
 OURS = read(files("kubewright.controlplanes.templates") / "sets")
 
@@ -83,5 +83,5 @@ def test_an_api_server_that_ends_serves_until_the_balancer_leads_new_connections
         parse_duration(flags[f"--shutdown-{name}"]).total_seconds()
         for name in ("delay-duration", "watch-termination-grace-period")
     )
-    assert serves >= 2 * readiness.PERIOD
-    assert serves + relay.HALF_OPEN_SECONDS + watches < pod["terminationGracePeriodSeconds"]
+    assert serves >= 2 * balancer.PROBE_PERIOD
+    assert serves + balancer.HALF_OPEN_SECONDS + watches < pod["terminationGracePeriodSeconds"]

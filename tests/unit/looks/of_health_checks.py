@@ -122,6 +122,8 @@ class Only:
 REQUEST = Ref(api_version=TEMPLATE.api_version, kind="Foo", name="m")
 SKIPPED = {"annotations": {names.SKIP_REMEDIATION_ANNOTATION: ""}}
 PAUSED = {"annotations": {names.PAUSED_ANNOTATION: ""}}
+NO_CONDITIONS = "spec.unhealthyConditions: Forbidden: must have at least one entry"
+UNREADY = {"type": "Ready", "status": "False", "timeout": "5m"}
 LOOK = Look(
     "clusters.healthcheck.look",
     Seen,
@@ -130,7 +132,12 @@ LOOK = Look(
             "nothing is there",
             scene(check(), at=0),
             {"check": default_health_check(check()), "cluster": None, "now": AT, "wall": BEGIN, "targets": ()}
-            | {"template": None},
+            | {"template": None, "problem": NO_CONDITIONS},
+        ),
+        Scene(
+            "the check breaks no rule",
+            scene(check(unhealthyConditions=[UNREADY])),
+            {"problem": ""},
         ),
         Scene(
             "a machine without a Node, that could join since its cluster was ready for it",

@@ -1,6 +1,6 @@
 """Every call of the driver with every code that it may fail with: what the machine says, and what comes next.
 
-``TABLE`` is mcm.md §3.4 and the tables of seed 004 ("Machine Error Codes") with a row for each call and code,
+``TABLE`` is MCM and the tables of its documentation (CAL-01 to CAL-07) with a row for each call and code,
 and for a driver that fails without a code (``foreign``). Each row runs the whole way of an answer: the guard,
 the call, the decision, the status.
 

@@ -1,4 +1,4 @@
-"""A class that has changed: what becomes of the VMs that were made by it (seed 004, hot update; drivers.md B)."""
+"""A class that has changed: what becomes of the VMs that were made by it (HOT-01 to HOT-06)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

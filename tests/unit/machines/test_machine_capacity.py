@@ -1,4 +1,4 @@
-"""The virtual capacity of a class on a node: what is written, what is taken off, what stays (mcm.md §4.9)."""
+"""The virtual capacity of a class on a node: what is written, what is taken off, what stays (NOD-02)."""
 
 from collections.abc import Mapping
 

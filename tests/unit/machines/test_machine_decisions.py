@@ -1,4 +1,4 @@
-"""A machine that should live, one look: what is planned (mcm.md §3.4, §4.2-4.8)."""
+"""A machine that should live, one look: what is planned (CRE, HEA, CAL)."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A machine that is being deleted, one look: what is planned (mcm.md §4.13, §5.7)."""
+"""A machine that is being deleted, one look: what is planned (DEL-01 to DEL-24)."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How long machines took (mcm.md §10.5): at which passes a duration ends, and how long it was."""
+"""How long machines took (INS-05): at which passes a duration ends, and how long it was."""
 
 from datetime import timedelta
 from typing import Any

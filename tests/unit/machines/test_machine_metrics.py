@@ -65,7 +65,7 @@ LABELS = {
         )
     },
 }  # fmt: skip
-"""The families of mcm.md §10.5 about objects, with their labels."""
+"""MCM's families about objects (INS-05), with their labels."""
 
 MADE = "1970-01-02T00:00:00Z"
 CLASS = {"apiGroup": "", "kind": "MachineClass", "name": "small"}

@@ -1,4 +1,4 @@
-"""What is concluded of a machine whose node could not be seen (mcm.md §9.2)."""
+"""What is concluded of a machine whose node could not be seen (SAF-11)."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""A machine that people want to keep: what is decided about it, look by look (mcm.md §4.12)."""
+"""A machine that people want to keep: what is decided about it, look by look (PRE-01 to PRE-12)."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A node that is annotated to be replaced: what its machine does about it (seed 004, FAQ; mcm.md §15.1)."""
+"""A node that is annotated to be replaced: what its machine does about it."""
 
 from operator import attrgetter
 

@@ -1,4 +1,4 @@
-"""VMs and nodes without machines: who has a claim, who is confirmed, what is written (mcm.md §9.1)."""
+"""VMs and nodes without machines: who has a claim, who is confirmed, what is written (SAF-01 to SAF-05)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ from kubewright.machines.orphans.decide import (
     why_kept_by_cache,
     why_kept_by_server,
 )
-from kubewright.machines.orphans.wiring import class_to_list, may_have_a_node
+from kubewright.machines.orphans.vms import class_to_list, may_have_a_node
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Moving, Trip

@@ -1,4 +1,4 @@
-"""User data and bootstrap tokens (mcm.md §4.6)."""
+"""User data and bootstrap tokens (RES-08 to RES-15)."""
 
 from base64 import b64encode
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a MachineDeployment decides (mcm.md §7.2-7.10), as tables of sentences."""
+"""What a MachineDeployment decides (DEP-01 to DEP-17), as tables of sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

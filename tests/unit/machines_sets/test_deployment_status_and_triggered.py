@@ -1,4 +1,4 @@
-"""A MachineDeployment's status (mcm.md §7.10-7.12) and the autoscaler's list (§7.4)."""
+"""A MachineDeployment's status (DEP-13) and the autoscaler's list (DEP-05)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What sets and deployments know of one machine (mcm.md §1.4, §6.4-6.7): whole values are compared."""
+"""What sets and deployments know of one machine (SET-02, SET-07, DEP-05): whole values are compared."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""When a set is frozen for the number of its machines, and unfrozen (mcm.md §9.3); minReadySeconds left out; a
+"""When a set is frozen for the number of its machines, and unfrozen (SAF-06 to SAF-09); minReadySeconds left out; a
 cloud that has no more VMs."""
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which machine a set deletes first: MCM's six criteria (mcm.md §6.5), with a rank for each phase."""
+"""Which machine a set deletes first: MCM's six criteria (SET-02), with a rank for each phase."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which nodes of a deployment are marked while it rolls out (mcm.md §7.4, §7.6), and how a node is patched."""
+"""Which nodes of a deployment are marked while it rolls out (DEP-01 to DEP-03), and how a node is patched."""
 
 from collections.abc import Container, Iterable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a MachineSet decides (mcm.md §6.2-6.7), as tables of sentences."""
+"""What a MachineSet decides (SET-01 to SET-10), as tables of sentences."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""How a new machine looks (mcm.md §6.4), what is known of a machine, and a set's status (§6.8)."""
+"""How a new machine looks (SET-05), what is known of a machine, and a set's status (SET-07)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,5 +1,5 @@
 """Which nodes are updated in place next, which machines change their set, and how nodes and machines are patched
-(mcm.md §7.9)."""
+(INP-05)."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

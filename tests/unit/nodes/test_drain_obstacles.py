@@ -1,4 +1,4 @@
-"""Why a pod stays: which budget, how many are missing, and whether waiting helps (mcm.md §5.4)."""
+"""Why a pod stays: which budget, how many are missing, and whether waiting helps (DRA-08, DRA-09)."""
 
 import pytest
 

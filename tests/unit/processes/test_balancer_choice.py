@@ -2,8 +2,15 @@
 
 import pytest
 
-from kubewright.processes.balancer.readiness import MOST_INSTANCES, addresses_in, adjust
-from kubewright.processes.balancer.relay import NEVER, Instance, in_rotation, order
+from kubewright.processes.balancer import (
+    MOST_INSTANCES,
+    NEVER,
+    Instance,
+    addresses_in,
+    adjust,
+    in_rotation,
+    order,
+)
 
 NOW = 100.0
 

@@ -1,4 +1,4 @@
-"""Which toy a set deletes first: Cluster API's priorities (capi.md §7.5)."""
+"""Which toy a set deletes first: Cluster API's priorities."""
 
 from typing import Any
 

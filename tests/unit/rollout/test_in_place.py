@@ -1,4 +1,4 @@
-"""InPlaceUpdate (mcm.md §7.7, §7.9): which sizes follow the machines that are updated, and how many are updated next."""
+"""InPlaceUpdate (INP-01, DEP-17): which sizes follow the machines that are updated, and how many are updated next."""
 
 from dataclasses import dataclass
 from operator import attrgetter

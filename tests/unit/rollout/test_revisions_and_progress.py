@@ -1,4 +1,4 @@
-"""Revisions, rollback, history (mcm.md §7.3, §7.10; capi.md §7.9) and progress (mcm.md §7.11)."""
+"""Revisions, rollback, history (DEP-11, DEP-12) and progress (DEP-13), of MCM and of Cluster API."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""RollingUpdate, one step at a time: MCM's rules (mcm.md §7.6-7.7) and Cluster API's (capi.md §7.9)."""
+"""RollingUpdate, one step at a time: MCM's rules (DEP-09) and Cluster API's."""
 
 from dataclasses import dataclass, replace
 from operator import attrgetter

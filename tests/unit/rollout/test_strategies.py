@@ -1,4 +1,4 @@
-"""Recreate (mcm.md §7.8), OnDelete (capi.md §7.9), scaling of both worlds (§7.5, §7.9) and pause."""
+"""Recreate (DEP-08), Cluster API's OnDelete, scaling of both worlds (DEP-07) and pause (DEP-10)."""
 
 from dataclasses import dataclass
 from operator import attrgetter

@@ -3,7 +3,7 @@
 Invariants.  Each equals upstream's v1.7.1. Names that all of Cluster API shares (labels, keys of Secrets, the
              sentinel file) stand in ``api.cluster.names``, types and reasons of conditions in
              ``api.cluster.conditions``.
-Source       capi.md §4.3, §9.
+Source       S1-15 to S1-18; the names are those of Cluster API's kubeadm bootstrap provider.
 Called by    ``bootstrap`` and what reads its data: infrastructure providers, the simulated cloud.
 """
 

@@ -6,7 +6,7 @@ Theory.      Placeholders are pods that do nothing and give way to any pod of a 
              mean in a CapacityBuffer of ``autoscaling.x-k8s.io``; its one percentage is of a workload's
              replicas, and ours are of what nodes offer, so they have another name.
              By its label a drain knows a placeholder, and does not count it as workload.
-Source       seed 004, "Excess Reserve Capacity", approach 4; docs/decisions/0070.
+Source       EXC-01, EXC-02; decision 0070.
 Called by    ``validate``, ``manifests``, ``reserves``; ``nodes.drain`` reads the label.
 """
 

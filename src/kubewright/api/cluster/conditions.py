@@ -12,7 +12,7 @@ Invariants.  A phase is for people: no controller decides on it.
              gets a new one. So that time says when the condition was last written, not since when its status
              is what it is: no controller here counts a time-out from it. Only a False condition has a
              severity.
-Source       docs/reference/capi-parity.md, "Conditions".
+Source       Cluster API v1beta1: types, reasons and severities, which its users' programs read.
 Called by    controllers of ``clusters``, ``bootstrap``, ``infra``. ``api.conditions`` finds and removes
              conditions of any kind, and sets those whose time changes with their status only.
 """
@@ -83,7 +83,7 @@ class FailureReason(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """Types of conditions, of all kinds (capi.md §4.4)."""
+    """Types of conditions, of all kinds."""
 
     READY = "Ready"
     # Cluster and Machine
@@ -121,7 +121,7 @@ class ConditionType(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a condition is False or Unknown (capi.md §4.4)."""
+    """Why a condition is False or Unknown."""
 
     DELETING = "Deleting"
     DELETED = "Deleted"
@@ -189,7 +189,7 @@ class Reason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of events (capi.md §4.6)."""
+    """Reasons of events."""
 
     # Machine
     SET_NODE_REF = "SuccessfulSetNodeRef"

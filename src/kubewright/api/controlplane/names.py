@@ -19,7 +19,7 @@ FINALIZER = "nested.controlplane.cluster.x-k8s.io"
 ControlPlaneUser until what it has in its control plane is deleted."""
 
 LEASE = "controller-leader-election-capn"
-"""The Lease of upstream's manager, so that it and ours never work on the same objects at once (A12)."""
+"""The Lease of upstream's manager, so that it and ours never work on the same objects at once."""
 
 KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
 """On a component, with any value: when the component is deleted, its data stays where it is."""
@@ -53,12 +53,12 @@ MANIFEST_ANNOTATION = "controlplane.cluster.x-k8s.io/manifest"
 """On objects that we make for a component: a hash of the manifest that we wrote last."""
 
 LONGEST_CLUSTER_NAME = 33
-"""``<name>-controller-manager`` names a StatefulSet, whose name may have 52 characters at most (D7)."""
+"""``<name>-controller-manager`` names a StatefulSet, whose name may have 52 characters at most."""
 
 CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
 """A channel: lower-case letters, or a minor version."""
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9.-]*")
-"""A package of templates, or one of its versions; never a path (nested.md A3)."""
+"""A package of templates, or one of its versions; never a path."""
 
 
 class Phase(StrEnum):

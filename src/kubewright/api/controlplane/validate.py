@@ -6,7 +6,7 @@ Theory.      Manifests written for Cluster API Provider Nested are accepted unch
              change may make right (a version that is not installed, a component that does not exist) is
              accepted, and the controller reports it in a condition.
 Invariants.  Pure; every violation is reported, in the order of the fields.
-Source       nested.md A3 (safe names), A4 (references in one namespace), D7 (length of names).
+Source       S3-10 (references in one namespace).
 Called by    admission; and the controllers, since no webhook may have seen an object.
 """
 

@@ -3,7 +3,7 @@
 Theory.      clusterctl finds a provider by the label of its CRDs; Cluster API mirrors the condition Ready of
              an infrastructure object, with its reason, into the Cluster or the Machine that owns it. So the
              reasons of conditions here are what ``kubectl get machine`` and ``clusterctl describe`` show.
-Source       capi.md §2.1 (labels), §4.4 (severities), §3.4 (what is waited for, in this order).
+Source       S0-36, S2-08, S2-11 (what is waited for, in this order).
 Called by    ``infra``; the CRDs and roles of this API.
 """
 

@@ -5,7 +5,7 @@ Theory.      Two kinds of rule. What an object must be like to make a VM: the co
              made, so what it was made from stays; a webhook checks that, and where there is none a change has
              no effect on a VM that exists. Templates never change: clones of one template are alike.
 Invariants.  Pure; every violation is reported, in the order of the fields.
-Source       capi.md §3.2 (immutable templates, and the exception for a dry run of topologies).
+Source       Cluster API's contract: templates are immutable but for a dry run of topologies.
 Called by    controllers of ``infra``; admission.
 """
 

@@ -11,7 +11,7 @@ Theory.      A MachineDeployment may have more machines than its replicas. These
              first takes its own proof off, and the last one the annotation (``let_go``).
 Invariants.  The key of the taints, with these two effects, is the controller's alone: validation refuses it
              in templates. Another effect of that key is a user's.
-Source       seed 004, §2.1, approach 1. It names no key for the taints; this one is ours.
+Source       EXC-03 to EXC-05. It names no key for the taints; this one is ours.
 Called by    ``validate``; ``machines.excess``, which decides; sets, nodes and rollouts of ``machines``.
 """
 

@@ -53,7 +53,7 @@ NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
 ORPHAN_OF_ANNOTATION = "kubewright.dev/orphan-of-class"
 """On a Node, ours: no machine wants its VM, which is being deleted by the class of this namespace/name."""
 APPLIED_SPEC_ANNOTATION = "last-applied-providerspec"
-"""On a Machine: JSON of the providerSpec that its VM has, as it was applied last (seed 004, hot update)."""
+"""On a Machine: JSON of the providerSpec that its VM has, as it was applied last (HOT-03)."""
 APPLIED_CLASS_ANNOTATION = "kubewright.dev/last-applied-class"
 """On a Machine, ours: the name of the class of that providerSpec."""
 UPDATE_ANNOTATION = "inflight-providerspec-hash"
@@ -68,7 +68,7 @@ MAX_REPLACEMENTS_ANNOTATION = "kubewright.dev/max-replacements"
 """On a MachineDeployment, ours, and copied onto its sets: how many of its machines may be replaced for bad
 health at the same time, a number or a percentage."""
 MIGRATED_ANNOTATION = "machine.sapcloud.io/migrated"
-"""On a class of an old kind: there is a MachineClass in its place (MCM's words, seed 004 §11)."""
+"""On a class of an old kind: there is a MachineClass in its place (MCM's words, MIG-02)."""
 MIGRATED_FROM_ANNOTATION = "kubewright.dev/migrated-from"
 """On a MachineClass, ours: the kind of the old class of the same name that it was made of."""
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
@@ -95,7 +95,7 @@ TRUE = "True"
 
 
 class Phase(StrEnum):
-    """Where a machine is in its life (mcm.md §4.5)."""
+    """Where a machine is in its life (docs/reference/machine-phases.md)."""
 
     NONE = ""
     """Not looked at yet, or the VM has only just been asked for."""
@@ -153,7 +153,7 @@ class Orchestration(StrEnum):
 
 
 class NodeConditionType(StrEnum):
-    """Node conditions: those we write, and those we look for by name, beside Ready (mcm.md §2.5, §5.7)."""
+    """Node conditions: those we write, and those we look for by name, beside Ready (HEA-03, DRA-15)."""
 
     READONLY_FILESYSTEM = "ReadonlyFilesystem"
     TERMINATING = "Terminating"
@@ -164,7 +164,7 @@ class NodeConditionType(StrEnum):
 
 
 REASONED_CONDITIONS = (NodeConditionType.IN_PLACE_UPDATE,)
-"""Node conditions of which a new reason is a change, as a new status is one of all others (mcm.md §4.1)."""
+"""Node conditions of which a new reason is a change, as a new status is one of all others (HEA-06)."""
 
 
 class TerminatingReason(StrEnum):
@@ -182,7 +182,7 @@ class TerminatingReason(StrEnum):
 
 
 class Preserve(StrEnum):
-    """What ``PRESERVE_ANNOTATION`` asks for (mcm.md §4.12)."""
+    """What ``PRESERVE_ANNOTATION`` asks for (PRE-02)."""
 
     NOW = "now"
     WHEN_FAILED = "when-failed"
@@ -245,7 +245,7 @@ class ConditionType(StrEnum):
 
 
 class ConditionReason(StrEnum):
-    """Reasons of those conditions (mcm.md §2.7)."""
+    """Reasons of those conditions (DEP-13)."""
 
     MINIMUM_REPLICAS_AVAILABLE = "MinimumReplicasAvailable"
     MINIMUM_REPLICAS_UNAVAILABLE = "MinimumReplicasUnavailable"
@@ -265,7 +265,7 @@ class ConditionReason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of events on MachineSets and MachineDeployments (mcm.md §2.6); those on others are ours."""
+    """Reasons of events on MachineSets and MachineDeployments; those on others are ours."""
 
     SUCCESSFUL_CREATE = "SuccessfulCreate"
     FAILED_CREATE = "FailedCreate"
@@ -322,7 +322,7 @@ class EventReason(StrEnum):
 
 
 SETS_LEASE = "machine-controller-manager"
-"""The Lease under which one process keeps deployments and sets, be it MCM's or ours (mcm.md §10.4)."""
+"""The Lease under which one process keeps deployments and sets, be it MCM's or ours (INS-03)."""
 MACHINES_LEASE = "machine-controller"
 """The same for machines, and what they need."""
 
@@ -344,7 +344,7 @@ def force_deletion(labels: Mapping[str, str]) -> bool:
 
 
 def deletion_triggered(annotations: Mapping[str, str]) -> bool:
-    """A Node's annotations ask to delete its machine: ``"true"`` and nothing else (seed 004, FAQ)."""
+    """A Node's annotations ask to delete its machine: ``"true"`` and nothing else."""
     return annotations.get(TRIGGER_DELETION_ANNOTATION) == "true"
 
 
@@ -417,7 +417,7 @@ SCALE_UP_DISABLED_BY_US = "in-place-update"
 
 
 class UpdateReason(StrEnum):
-    """How far a node is in its update in place: reasons of its condition ``InPlaceUpdate`` (mcm.md §4.11)."""
+    """How far a node is in its update in place: reasons of its condition ``InPlaceUpdate`` (INP-01)."""
 
     CANDIDATE = "CandidateForUpdate"
     SELECTED = "SelectedForUpdate"

@@ -3,11 +3,12 @@
 Theory.      Upstream checks these when it reconciles and only logs what is wrong; so do we check,
              but the controllers tell it in events and conditions. Messages and paths equal
              upstream's where upstream has the rule, because users search for them.
-             The seed promises defaults that upstream never fills in: an empty strategy is a RollingUpdate,
-             and its bounds have values. Our CRDs say so too, where a schema can; what it cannot say (bounds
-             for a RollingUpdate that has no block of its own), and a cluster that has upstream's CRDs, need
-             ``with_defaults``: controllers apply it when they read a deployment, and never write the result
-             back. An omitted ``excessReplicas`` means what an annotation says (``excess.KEPT_ANNOTATION``).
+             MCM's documentation promises defaults that MCM never fills in: an empty strategy is a
+             RollingUpdate, and its bounds have values. Our CRDs say so too, where a schema can; what it
+             cannot say (bounds for a RollingUpdate that has no block), and a cluster that has upstream's
+             CRDs, need ``with_defaults``: controllers apply it when they read a deployment, and never write
+             the result back. An omitted ``excessReplicas`` means what an annotation says
+             (``excess.KEPT_ANNOTATION``).
              An omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its workers:
              nothing is taken away before its successor is there. With a surge of 0 an omitted maxUnavailable
              means 1, because both cannot be 0 (where both are given as 0, ``rollout`` takes 1 as well).

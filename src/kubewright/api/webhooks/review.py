@@ -8,7 +8,7 @@ Invariants.  Pure. The uid comes back in each answer. What the type of a kind ca
              the schema, which the API server checks between the two, says what is wrong with it. A body
              that is no review of this webhook's kind is an error (400), never an answer. No error quotes the
              object.
-Source       capi.md §13.4 (paths, names); the API of admission.k8s.io/v1.
+Source       S0-06; the API of admission.k8s.io/v1.
 Called by    ``runtime.webhooks.server``. The rules: ``api.admission``, ``api.catalog``.
 """
 

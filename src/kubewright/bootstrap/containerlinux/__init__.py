@@ -7,5 +7,5 @@ Map.         ``notation``   the fields and their types; a text as values
              ``programs``   etcd, flannel, docker, the updates and reboots of a machine, as units and files
              ``transpile``  all else, and the whole
              ``rules``      what Ignition takes
-Source       capi.md §9.7; container-linux-config-transpiler v0.9.4, which judges (tests/conformance).
+Source       container-linux-config-transpiler v0.9.4, which judges (tests/conformance).
 """

@@ -6,7 +6,7 @@ Theory.      The notation is a tree of named fields, each of one type. One table
              says ``yes`` is true where a switch belongs.
 Invariants.  Pure. In what is read, an absent field and one that is null are both absent, and every other
              value has the type of the table.
-Source       capi.md §9.7; the notation's published specification.
+Source       the notation's published specification.
 Called by    ``transpile``.
 """
 

@@ -5,7 +5,7 @@ Theory.      ``etcd``, ``flannel`` and ``docker`` become drop-ins of their units
              quotes it.
 Invariants.  Pure. Options keep the order of their table. A brace in an option would be a variable of a
              platform, and Cluster API names none, so it is an error.
-Source       capi.md §9.7; the notation's published specification.
+Source       the notation's published specification.
 Called by    ``transpile``.
 """
 

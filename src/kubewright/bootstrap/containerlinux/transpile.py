@@ -6,7 +6,7 @@ Theory.      Most of the notation is Ignition's own tree with other names. What 
              (``rules``).
 Invariants.  Pure. Nothing of a text is lost in silence: what is not known is a remark, and refuses the text
              when ``strict``. Merging appends lists, and the addition's values win.
-Source       capi.md §9.7; the notation's published specification.
+Source       the notation's published specification.
 Called by    ``bootstrap.ignition``.
 """
 

@@ -6,7 +6,7 @@ Theory.      The blueprint is a small driver on a cloud of files, so its tests, 
              places for names: ``@name@`` (``my-cloud``), ``@package@`` (``my_cloud``) and ``@version@``
              (Kubewright's). Their suffix ``.in`` keeps tools from taking them for our code.
 Invariants.  A project is there as a whole or not at all, and no file that exists is touched.
-Source       seed 004 §5.
+Source       KIT-01 to KIT-03.
 Called by    ``cli.driver``.
 """
 

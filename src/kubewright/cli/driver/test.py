@@ -1,6 +1,6 @@
 """The switches of ``kubewright driver test``: each has the variable that MCM's integration test has for it.
 
-Source       seed 004, "Integration tests"; mcm.md §14.2.
+Source       ITS-01 to ITS-10.
 Called by    ``cli.driver``.
 """
 

@@ -11,7 +11,7 @@ Files        ``command``  what the two commands do
              ``plan``     from what is found to steps: what ``setup`` changes, what ``restore`` undoes
              ``garden``   short-lived kubeconfigs, from Gardener's API
              ``switches`` the options, as Gardener's scripts have them
-Source       seed 004 §8; drivers.md J2 to J4.
+Source       LOC-01 to LOC-03.
 Called by    ``cli.app``.
 """
 

@@ -5,7 +5,7 @@ Theory.      A command changes the deployment, and its controller does the rest:
              its ``observedGeneration`` is that of the present spec.
 Invariants.  A change is a merge patch of what was read, and has only the fields that the command is about. If
              the deployment is already as the command wants it, nothing is written, and the command says so.
-Source       mcm.md §7.10 and §7.11; capi.md §7.9.
+Source       DEP-10, DEP-11, DEP-13.
 Called by    ``command``.
 """
 

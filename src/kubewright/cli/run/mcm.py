@@ -7,7 +7,7 @@ Theory.      A user who replaces one of the two programs by Kubewright keeps its
              (``--namespace``, ``--port``, Leases, orphan VMs), are in ``switches``.
 Invariants.  A switch has the name, the form and, unless the row says otherwise, the default of MCM.
              What is typed is checked before anything is connected to.
-Source       mcm.md §10.1 to §10.3.
+Source       docs/reference/switches.md.
 Called by    ``app`` (as options of the command), ``command`` (as settings), ``tools/switches_page.py``.
 """
 

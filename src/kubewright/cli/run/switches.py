@@ -1,7 +1,7 @@
 """The switches of ``kubewright run`` with their help, and their values as one object.
 
 Names        are those of machine-controller-manager and of Kubernetes' own programs where they have the
-             switch (mcm.md §10.1).
+             switch.
 Called by    ``app``, which must stay quick to import: what help lists is imported when help is asked for;
              ``run`` parses the values.
 """

@@ -8,7 +8,7 @@ Theory.      An author of a class or of a driver wants to see one VM come and go
              VMs by the same tags takes it for one that its machine has lost.
 Invariants.  Nothing is remembered between two commands: the cloud knows its VMs. No value of a Secret is
              printed, also where a driver has put it into an error.
-Source       seed 004 §8 "Testing Machine Classes"; mcm.md §14.1.
+Source       MVM-01 to MVM-08.
 Files        ``files``     classes, Secrets and volumes, from files of YAML or JSON
              ``requests``  who owns such a VM, what its driver is asked, what is shown of the answer
              ``calls``     a driver, asked until it answers or the user has had enough

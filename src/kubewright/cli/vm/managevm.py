@@ -2,7 +2,7 @@
 
 Theory.      ``--machineid`` selects a deletion; without it a VM is made. The class is a MachineClass whatever
              ``--classkind`` says, and that names the driver, as it did when each cloud had a kind of its own.
-Source       seed 004 §8; mcm.md §14.1.
+Source       MVM-01 to MVM-08.
 Called by    the console script ``managevm``.
 """
 

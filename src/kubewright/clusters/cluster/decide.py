@@ -15,7 +15,7 @@ Invariants.  A paused Cluster is never written, and not deleted either. It gets 
              is claimed. An endpoint that is known is never changed: a user or a provider set it. An object
              of a provider that another owner controls is not deleted. What could not be looked at counts as
              there. Machines of the control plane are its provider's while that is there.
-Called by    ``wiring``. ``status`` says how it went.
+Called by    ``act``. ``status`` says how it went.
 """
 
 from collections import defaultdict
@@ -58,15 +58,23 @@ from kubewright.pki.credentials import (
 )
 from kubewright.runtime.credentials.values import url
 
+UNREAD = "objects that it refers to are not read yet"
+
 
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for one pass."""
     if seen.paused:
-        return Plan(because="the cluster is paused")
+        return Plan(because="the cluster is paused", silent=True)
+    plan = _decided(seen)
+    return Plan(because=UNREAD, silent=True) if seen.incomplete and not plan.last else plan
+
+
+def _decided(seen: Seen) -> Plan[Step]:
+    """The plan if all that the Cluster refers to is read."""
     if seen.cluster.metadata.deleting:
         return decide_deletion(seen)
     if names.CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
-        return Plan((AddFinalizer(),), AT_ONCE, "the cluster is new")
+        return Plan((AddFinalizer(),), AT_ONCE, "the cluster is new", last=True, silent=True)
     deciders = (_claim_objects, _copy_endpoint, _keep_kubeconfig, _await_others)
     return in_order(deciders, seen, Plan())
 
@@ -94,7 +102,8 @@ def _copy_endpoint(seen: Seen) -> Plan[Step] | None:
         if external is None or external.paused or external.other_controller(seen.owner):
             continue
         if (found := endpoint_of(external)) is not None:
-            return Plan((SetEndpoint(found),), AT_ONCE, f"{external} says that the API server is at {found}")
+            because = f"{external} says that the API server is at {found}"
+            return Plan((SetEndpoint(found),), AT_ONCE, because, last=True, silent=True)
     return None
 
 

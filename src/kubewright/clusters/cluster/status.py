@@ -10,7 +10,7 @@ Conditions.  Each condition about an object of a provider mirrors the object's R
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here reads
              it. What is not ready says what is waited for. ControlPlaneInitialized never goes back. The
              error of a step is in the message.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,107 +1,28 @@
-"""One Cluster, one pass: look, decide, act, report. And what wakes a Cluster.
+"""What wakes a Cluster.
 
 Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does in
              what the contract names (``external.object``), when the first machine of its control plane
              becomes a Node, when a Secret of its own changes, and, while it is being deleted, when one of
-             its children comes, becomes its own or is gone. The status is of a second look, after the steps:
-             the caches show our own writes.
+             its children comes, becomes its own or is gone.
 Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
-Called by    ``runtime.controller``; put together by ``clusters.world``.
+Called by    ``clusters.world``.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import CLUSTER_COMPONENT, EventReason, Reason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
-from kubewright.clusters import paces
-from kubewright.clusters.cluster.act import Actor, Outcome
-from kubewright.clusters.cluster.decide import decide, kubeconfig_differs, kubeconfig_problem
+from kubewright.clusters.cluster.act import Clusters
 from kubewright.clusters.cluster.look import Looker, Verifier
-from kubewright.clusters.cluster.seen import Seen
-from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.clusters.external.object import same_for_cluster
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller, status_alone
-from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
-from kubewright.runtime.reports import Reports
-from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
-
-NO_KUBECONFIG = "NoKubeconfig"
-"""The reason of the event about a kubeconfig that cannot be made."""
-
-
-UNREAD = "objects that it refers to are not read yet"
-
-
-class Clusters:
-    """The reconciler of Clusters."""
-
-    def __init__(self, environment: Environment, looker: Looker) -> None:
-        client = environment.control.client
-        self._looker = looker
-        self._recorder = environment.recorder.of(CLUSTER_COMPONENT)
-        self._actor = Actor(client, looker)
-        self.reports = Reports(client, CLUSTER, self._recorder, paces.CLUSTERS)
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: the server said no, or could not be asked.
-        """
-        cluster = self._looker.clusters.get(key)
-        if cluster is None:
-            self._looker.forget(key)
-            self.reports.forget(key)
-            return Result.done()
-        seen = await self._looker.look(cluster)
-        plan = decide(seen)
-        if seen.paused or (seen.incomplete and not plan.ends_the_pass):
-            idle(plan.because if seen.paused else UNREAD)
-            return Result.done()
-        planned(plan)
-        outcome = await self._actor.perform(seen, plan)
-        if outcome.gone:
-            self._recorder.event(cluster, EventReason.DELETED, f"Cluster {cluster.name} has been deleted")
-            return Result.done()
-        if plan.ends_the_pass and not outcome.errors:
-            return Result.later(plan.wake)
-        unchanged = None if plan.steps else seen
-        result = Result.later(plan.wake).sooner(await self._report(key, unchanged, outcome))
-        return result.unless(outcome.errors)
-
-    async def _report(self, key: Key, before: Seen | None, outcome: Outcome) -> Result:
-        """Write the status, and send the events that go with it; returns when to look again.
-
-        ``before`` is what was seen, if nothing was done since.
-        """
-        cluster = self._looker.clusters.get(key)
-        if cluster is None:
-            return Result.done()
-        seen = before
-        if seen is None or seen.cluster is not cluster:
-            seen = replace(await self._looker.look(cluster), failed=outcome.failed)
-        if seen.incomplete:
-            return Result.done()
-        problem, differs = kubeconfig_problem(seen), kubeconfig_differs(seen)
-        told = (problem or differs) if seen.authority is not None else ""
-        reason = Reason.CERTIFICATE_AUTHORITY_DIFFERS if differs else NO_KUBECONFIG
-        self.reports.report_problem(cluster, reason, told)
-        status = status_of(seen)
-        written, again = await self.reports.write(
-            cluster.metadata, cluster.status, status, urgent=bool(outcome.errors)
-        )
-        for event in events_of(cluster.status, status, cluster.name) if written else ():
-            self._recorder.event(cluster, event.reason, event.message, warning=event.warning)
-        return again.sooner(Result.later(delays.UNHEARD)) if problem or differs else again
 
 
 def wire(environment: Environment, references: References, verifier: Verifier) -> Controller:

@@ -14,7 +14,7 @@ Invariants.  Every machine is looked at in every pass, whatever became of the ot
              before its owner has begun is left alone. Without a session with its cluster no machine becomes
              unhealthy because of its Node. An unchanged world gives an equal status, so nothing is written.
              A failure is in a condition while it lasts.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -264,7 +264,9 @@ def _limits(spec: MachineHealthCheckSpec, expected: int) -> tuple[int, int, str]
 
 
 def decide(seen: Seen) -> Plan[Step]:
-    """The plan for one pass."""
+    """The plan for one pass; a check that breaks a rule does nothing."""
+    if seen.problem:
+        return Plan(because=f"the health check is not valid: {seen.problem}")
     judged = Judged(seen)
     steps: list[Step] = [*_set_cluster_owner(seen)]
     for target, found in judged.verdicts:
@@ -372,11 +374,12 @@ def status_of(seen: Seen, failed: Mapping[str, str]) -> MachineHealthCheckStatus
     )
 
 
-def status_of_invalid(seen: Seen, problem: str) -> MachineHealthCheckStatus:
+def status_of_invalid(seen: Seen) -> MachineHealthCheckStatus:
     """The status of a check that breaks a rule: it lets no machine be replaced, and says which rule it is."""
     before = seen.check.status
+    message = seen.problem[:MESSAGE_CHARS]
     told = false_condition(
-        ConditionType.REMEDIATION_ALLOWED, FailureReason.INVALID_CONFIGURATION, ERROR, problem[:MESSAGE_CHARS]
+        ConditionType.REMEDIATION_ALLOWED, FailureReason.INVALID_CONFIGURATION, ERROR, message
     )
     return structs.replace(
         before,

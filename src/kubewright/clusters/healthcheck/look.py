@@ -22,8 +22,9 @@ from kubewright.api.cluster.v1beta1 import (
     MachineHealthCheck,
     ObjectReference,
 )
-from kubewright.api.cluster.validate import default_health_check
+from kubewright.api.cluster.validate import default_health_check, validate_health_check
 from kubewright.api.conditions import find_true_condition
+from kubewright.api.faults import summary
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import TEMPLATE, External, look_up
@@ -71,6 +72,7 @@ class Looker:
             self._wall.now(),
             targets=tuple(self._targets(check, cluster, ref)),
             template=template,
+            problem=summary(validate_health_check(check)),
         )
 
     def forget(self, check: Key) -> None:

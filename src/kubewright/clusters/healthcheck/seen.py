@@ -45,7 +45,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything that a pass looks at. ``now`` is on the clock of ages, ``wall`` the date."""
+    """Everything that a pass looks at. ``now`` is on the clock of ages, ``wall`` the date.
+
+    ``problem``: which rule the check breaks, as a clause; empty: none.
+    """
 
     check: MachineHealthCheck
     cluster: Cluster | None
@@ -53,6 +56,7 @@ class Seen:
     wall: datetime
     targets: tuple[Target, ...] = ()
     template: External | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

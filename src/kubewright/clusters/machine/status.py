@@ -270,7 +270,7 @@ def phase_of(machine: Machine, status: MachineStatus, *, may_run: bool = True) -
 
 
 def _node_is_ready(seen: Seen) -> bool:
-    """Whether the Node is Ready, as the seed has it; as it was, while the Node cannot be seen."""
+    """Whether the Node is Ready (S0-23); as it was, while the Node cannot be seen."""
     node = seen.workload.node
     if node is None:
         return seen.machine.status.phase == MachinePhase.RUNNING

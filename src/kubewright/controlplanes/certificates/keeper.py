@@ -6,7 +6,7 @@ Theory.      Authorities and kubeconfigs of a component are always made, since o
              the same authorities. The controller of the component that makes an authority also rotates it,
              and for that reads the status of all components.
 Invariants.  A plan is performed on the Secrets that it was decided on: the steps carry them.
-Source       nested.md A4 (owners), A6, A7.
+Source       S3-24, S3-25, S3-27 to S3-29; E-06 to E-08.
 Called by    ``component.look`` and ``component.act``, through their protocol ``Keeper``.
 """
 

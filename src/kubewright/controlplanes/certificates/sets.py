@@ -6,7 +6,7 @@ Theory.      etcd, the API server and its front proxy have an authority each. Th
              the API server through the first address of each range of Services.
 Invariants.  An authority comes before what it signs. The API server's certificate for etcd is made by the API
              server's controller if etcd's authority has a key; else by the program that runs etcd.
-Source       nested.md A6 (the recommended set), A7; S3-24, S3-25, S3-27 to S3-29.
+Source       S3-24, S3-25, S3-27 to S3-29.
 Called by    ``keeper``; ``component.look`` for one name.
 """
 

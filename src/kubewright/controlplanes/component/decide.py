@@ -12,7 +12,7 @@ Invariants.  Of an object that is paused only the condition Paused is written; o
              is deleted. A copy of a component that its control plane names runs nothing and ends nothing. A
              deletion needs no Cluster, no control plane and no Secret, and waits for another component that
              is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
-Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
+Source       S3-31 to S3-41.
 Called by    ``wiring``.
 """
 

@@ -4,7 +4,7 @@ Theory.      A component needs another one before it starts, and finds it throug
              reads that component's status alone, so a foreign program may have made it. Where the control
              plane names no NestedEtcd, the addresses of etcd are in the status of the control plane.
 Invariants.  What a component waits for is reported with kind and name.
-Source       nested.md A4, A8 (defaults), A9 (what may start when); S3-20, S3-21, S3-42 to S3-45.
+Source       S3-20, S3-21, S3-42 to S3-45.
 Called by    the other modules here; ``plane``, ``certificates`` and ``snapshots`` use the functions about a
              family.
 """

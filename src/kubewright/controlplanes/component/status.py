@@ -8,7 +8,7 @@ Theory.      A component is ready while clients can use it: as many instances as
 Invariants.  What is up to date is ready; it is in the phase Ready then. The former phase is read only to tell
              a first start from a failure. While the object is paused, nothing changes but the condition
              Paused. Equal views give equal statuses, so a pass that finds nothing new writes nothing.
-Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-42 to S3-45.
+Source       S3-19, S3-42 to S3-45.
 Called by    ``act``.
 """
 

@@ -5,5 +5,5 @@ Theory.      Cluster API requires an infrastructure object for each Cluster, and
              NestedControlPlane of its Cluster is, and has its endpoint.
 Map.         ``decide``     what comes next, and what the status says (pure)
              ``wiring`` reads; performs; and which changes enqueue a NestedCluster
-Source       nested.md A5 (order), A7, A10 (infrastructure); S3-30.
+Source       S3-25, S3-30.
 """

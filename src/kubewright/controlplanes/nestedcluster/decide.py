@@ -3,7 +3,7 @@
 Invariants.  Of a NestedCluster that is paused only the condition Paused is written; one that another program
              manages is not written at all. Every plan has a reason. An endpoint that is set is never changed.
              ``ready`` becomes true and false again with the control plane. Equal views give equal statuses.
-Source       nested.md A5, A7, A10.
+Source       S3-25, S3-30.
 Called by    ``wiring``.
 """
 

@@ -8,7 +8,7 @@ Invariants.  Of a control plane that is paused only the condition Paused is writ
              manages is not written at all. Every plan has a reason. A component that another object controls
              is neither adopted nor deleted. An endpoint that a user has set is never changed, nor one that a
              Cluster has copied (decision 0040). A deletion needs no Cluster, no Secret and no component.
-Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
+Source       S3-13, S3-25, S3-28; E-13.
 Called by    ``wiring``.
 """
 

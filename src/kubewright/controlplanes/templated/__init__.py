@@ -6,5 +6,5 @@ Theory.      A NestedControlPlaneTemplate holds the specs of components. This co
              itself, and a change of the template changes no component that exists.
 Map.         ``decide``     which components are created (pure)
              ``wiring`` reads; performs; and which changes enqueue a control plane
-Source       seed 003, "In-tree": a Template whose controller creates the components; S3-16.
+Source       S3-16.
 """

@@ -210,7 +210,7 @@ async def outcome(
 
 
 def _state_after(verb: Verb, failure: DriverError) -> str | None:
-    """What a failed call leaves for the next one; None: what is on record (mcm.md §3.5)."""
+    """What a failed call leaves for the next one; None: what is on record (CAL-04)."""
     lasting = failure.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN)
     void = verb is Verb.DELETE or (verb is Verb.ENSURE and lasting)
     return failure.last_known_state or ("" if void else None)

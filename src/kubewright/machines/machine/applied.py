@@ -6,9 +6,9 @@ Theory.      A class may change after VMs were made by it. Annotation ``last-app
              others are fixed: a VM keeps them, whatever its class says, and so what a VM is to be has the
              hot fields of the class and the fixed ones of the VM (``goal``). Only that is ever sent to a
              driver, and only that is noted as applied.
-             An update that was begun is marked before the call, by the hash of what it applies (as the seed
-             says), and by all that it may have put on the VM: should the class be changed back before it is
-             done, its driver must know those keys, or it would take them for another's and leave them there.
+             An update that was begun is marked before the call, by the hash of what it applies (HOT-04),
+             and by all that it may have put on the VM: should the class be changed back before it is done,
+             its driver must know those keys, or it would take them for another's and leave them there.
 Invariants.  What cannot be read in an annotation, because a user has edited it, counts as not known: then an
              update removes nothing. What one machine notes is bounded (``LARGEST``).
              A machine that is given another class is not updated by it: its VM was made by the first. A

@@ -99,8 +99,7 @@ def delete_when_triggered(seen: Seen) -> Plan | None:
     """Delete the machine, as ``kubectl delete machine`` would, once a user has annotated its node.
 
     It is ignored where the node template carries the annotation too: the controller would copy it onto the
-    node of every replacement, and delete each of them as soon as its node has joined (seed 004, FAQ "How to
-    delete machine object immedietly"; mcm.md §2.2, §15.1).
+    node of every replacement, and delete each of them as soon as its node has joined.
     """
     if seen.node is None or not names.deletion_triggered(seen.node.metadata.annotations):
         return None
@@ -127,8 +126,7 @@ def follow_node(seen: Seen) -> Plan:
 
 def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
     """What the node lacks. The taint of an instance that is not ready goes when the machine becomes Running:
-    until then initialization may be outstanding, and no pod should come (seed 004, "Instance Not Ready
-    Taint").
+    until then initialization may be outstanding, and no pod should come (NOD-03).
     """
     after = seen.phase_after(report)
     status, wanted = node_marks.capacity_patch(node, seen.capacity), seen.capacity

@@ -15,5 +15,5 @@ Invariants.  Every step is found undone or done by looking, so a pass may end at
              known to the cloud by what the class says.
 Files        ``old_classes``  which classes are to be migrated, and what is decided about one; pure
              ``reconciler``   the reads and writes
-Source       seed 004 §11 (GenerateMachineClassForMigration); the annotation and its value are MCM's.
+Source       MIG-01 to MIG-03; the annotation and its value are MCM's.
 """

@@ -22,10 +22,9 @@ Invariants.  No VM is deleted that does not say which machine it was made for.
              with the last of them, the credentials for deleting its orphans are lost. A process remembers
              since when a VM is a suspect; one that starts anew confirms it later, and nothing else changes.
              What MCM's safety controller does of this: docs/reference/mcm-parity.md; why so: decision 0009.
-Map          ``decide``      why a VM is kept, which nodes are annotated (pure)
-             ``vms``         the reconciler of classes: lists the VMs of one, finds suspects, has them deleted
-             ``cleanup``     drains and deletes the node of a VM
-             ``nodes``       the reconciler that annotates nodes
-             ``wiring``      the two controllers, and which changes enqueue what
+Map          ``decide``  why a VM is kept, which nodes are annotated (pure)
+             ``vms``     the reconciler of classes: lists the VMs of one, finds suspects, has them deleted as
+                         ``ClassPolicy`` says; both controllers, and which changes enqueue what
+             ``nodes``   the reconciler that annotates nodes; and drains and deletes those of VMs
              ``kubewright.orphans`` has what all APIs share: suspects, their confirmation, deletions, pauses
 """

@@ -1,32 +1,44 @@
-"""The reconciler of classes that lists their VMs and deletes, after confirmation, those without a machine.
+"""VMs without a machine, class by class: when they are listed, and how those that are confirmed are deleted.
 
-Theory.      A list that lags, is partial or is answered for another account lacks VMs that run. So that a
+Theory.      The VMs of a class are listed at the start, every period, and soon after something doubtful. The
+             end of a machine that has had its provider id recorded for long enough is no reason for a
+             list: no VM of it is left. The end of a young machine, or of one without a provider id, is a
+             reason, and so is a machine whose cloud said that it has several VMs. A reason enqueues the class
+             some time later; further reasons until then change nothing. How old a machine was is all that is
+             known of it then: if another process called for a second VM minutes after the machine was
+             created, and the VM on record is the first, the list of the next period finds it.
+             A list that lags, is partial or is answered for another account lacks VMs that run. So that a
              list lacks the VM of a node that is being drained ends nothing: the node is deleted when a second
              list lacks it too, ``confirmation`` later, which is the rule for suspects the other way round. A
              VM of which the driver itself has said that it is gone needs no list.
 Invariants.  No pass begins a deletion while a cluster is not watched: the node could be missing in our cache,
              and its pods would not be drained. That is asked once in a pass; a deletion that has begun goes
              on. What is remembered of a drain stays while its VM is suspect or missing.
-Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``cleanup``.
+Called by    ``machines.world`` for ``wire``; ``runtime.controller``, with the key of a MachineClass.
+             Continues in ``decide`` and ``nodes``.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
-from kubewright.api.core import Node
+from kubewright.api.core import Node, Secret
+from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineClass
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import soonest
 from kubewright.driver.contract import ClassRequest, Instance
-from kubewright.driver.errors import Unimplemented
-from kubewright.driver.life.orphans import NotListed, OrphanSettings
-from kubewright.machines.caches import Shared
-from kubewright.machines.orphans.cleanup import NodeCleanup
+from kubewright.driver.errors import Code, Unimplemented
+from kubewright.driver.life.orphans import NotListed, OrphanSettings, may_leave_a_vm
+from kubewright.kube.informer import Change
+from kubewright.machines.caches import Shared, class_key
 from kubewright.machines.orphans.decide import (
     ListedVm,
     is_second,
@@ -34,7 +46,9 @@ from kubewright.machines.orphans.decide import (
     why_kept_by_cache,
     why_kept_by_server,
 )
-from kubewright.orphans import Collector, Deletion, Noted, Suspects, from_server, listed
+from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, NodeCleanup, OrphanNodes
+from kubewright.orphans import Collector, Deletion, Noted, Suspects, controller, from_server, listed
+from kubewright.runtime.controller import Controller, spec_or_existence
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -79,9 +93,7 @@ class OrphanVms:
         """
         if problem := self._caches.classes.problem(key):
             log.info("the VMs of a class are not listed", machine_class=str(key), because=problem)
-            return Result.later(
-                self._settings.period
-            )  # told a part of it, a driver could list another account
+            return Result.later(self._settings.period)  # told a part, a driver could list another account
         found = self._caches.classes.get(key)
         if found is None or self._cannot_list:
             self._forget(self._suspects.forget(key) | self._missing.forget(key))
@@ -199,6 +211,9 @@ class OrphanVms:
         return all(done)
 
 
+# ---------------------------------------------------------------- what goes with a VM, and when it may go
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A class whose orphans are deleted.
@@ -293,3 +308,85 @@ class ClassPolicy:
 
 def _ids(listed: Iterable[Instance]) -> frozenset[str]:
     return frozenset(vm.provider_id for vm in listed)
+
+
+# ---------------------------------------------------------------- when they are listed
+
+SEVERAL = Code.OutOfRange.name.encode()
+"""The code by which a driver says that the cloud has several VMs of one machine. It is looked for in the
+undecoded machine: where it stands elsewhere, in an annotation, that costs one list."""
+
+
+def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
+    """The two controllers: of classes with their VMs, and of nodes."""
+    caches, clock, metrics = shared.caches, shared.clock, shared.metrics
+
+    def wake(key: Key) -> None:
+        classes.enqueue(key, "pods of a VM have been asked to leave", after=delays.SOON.total_seconds())
+
+    cleanup = NodeCleanup(shared, wake)
+    vms = OrphanVms(shared, settings, busy, cleanup)
+    caches.nodes.index(COLLECTED_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
+    caches.nodes.index(NOT_MANAGED, _not_managed)
+    classes = controller("orphanvms", vms, clock, metrics)
+    looker = OrphanNodes(shared, settings, vms.schemes, cleanup.owners)
+    nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
+    soon, steady = settings.soon.total_seconds(), shared.control.steady()
+
+    def class_changed(change: Change[MachineClass]) -> None:
+        if spec_or_existence(change):
+            classes.enqueue(change.key, "the VMs of a class are listed", after=soon)
+
+    def secret_changed(change: Change[Secret]) -> None:
+        if change.old is None:
+            for key in caches.classes.keys_by("secret", str(change.key)):
+                classes.enqueue(key, f"Secret {change.key} is there", after=soon)
+
+    def machine_changed(change: Change[Machine]) -> None:
+        with suppress(KubewrightError):  # an object that does not have the form of its kind
+            if (key := class_to_list(change, steady.now())) is not None:
+                classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
+        if caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED) and may_have_a_node(change):
+            nodes.enqueue(ALL, f"Machine {change.key} may have a node", after=soon)
+
+    caches.classes.subscribe(class_changed)
+    caches.secrets.subscribe(secret_changed)
+    caches.machines.subscribe(machine_changed)
+    nodes.enqueue(ALL, "the first pass", after=2 * soon)  # when lists have told which nodes can be ours
+    return classes, nodes
+
+
+def class_to_list(change: Change[Machine], now: datetime) -> Key | None:
+    """The class whose VMs a change of a machine is a reason to list. ``now`` is of a steady clock."""
+    if change.new is None:
+        gone = change.before()
+        return class_key(gone) if gone is not None and _doubtful(gone, now) else None
+    if SEVERAL not in change.new.data or (change.old is not None and SEVERAL in change.old.data):
+        return None
+    after = change.after()
+    return class_key(after) if after is not None else None
+
+
+def may_have_a_node(change: Change[Machine]) -> bool:
+    """Whether a machine came, or says of another node or VM than before that it is its own."""
+    if change.new is None:
+        return False
+    name = names.NODE_LABEL
+    return spec_or_existence(change) or (
+        change.old is not None and change.old.labels.get(name) != change.new.labels.get(name)
+    )
+
+
+def _doubtful(gone: Machine, now: datetime) -> bool:
+    """Whether a creation may have been under way when the machine went."""
+    recorded = bool(gone.spec.provider_id and names.node_name(gone.metadata.labels))
+    return may_leave_a_vm(gone.metadata.creation_timestamp, now, recorded=recorded)
+
+
+def _annotation(node: Node, name: str) -> tuple[str, ...]:
+    value = node.metadata.annotations.get(name)
+    return (value,) if value else ()
+
+
+def _not_managed(node: Node) -> tuple[str, ...]:
+    return (NOT_MANAGED,) if names.NOT_MANAGED_ANNOTATION in node.metadata.annotations else ()

@@ -6,7 +6,7 @@ Theory.      A call goes through an entry of ``CALLS`` and no other way (``ec2.A
              (``Insufficient…``, ``…LimitExceeded``, ``Invalid…``). Those that mean something else than their
              family stand by name in ``CODES``.
 Invariants.  A message that leaves has one line, a bounded length, and no key, signature or encoded blob.
-Source       seed 004 "Machine Error Codes" (the tables of conditions); Gardener's provider for codes of
+Source       CAL-01, AWS-04, AWS-07; Gardener's provider for codes of
              capacity.
 Called by    ``ec2``, ``driver``; tools/aws_rights.py.
 """

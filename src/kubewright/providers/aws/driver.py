@@ -11,7 +11,7 @@ Theory.      EC2 shows what it has made only after a while: an instance is not i
              deletions on the same beat, so that one question asks for all of them.
 Invariants.  No instance is ended, changed or taken for a machine's that lacks the tags of the class, or is
              another namespace's: who may write a Machine may write any provider id.
-Source       seed 004 §2.4 (InitializeMachine, GetMachineStatus), §11.
+Source       AWS-01 to AWS-10.
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``close``.
 """
 

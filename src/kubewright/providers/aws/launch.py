@@ -7,7 +7,7 @@ Theory.      EC2 answers a RunInstances with a ClientToken that it knows with th
              other parameters is refused by EC2. So everything here follows from the class, the machine and
              its data alone: lists are sorted, and data is packed without the time.
 Invariants.  User data that is sent has at most ``MOST_DATA`` bytes, as EC2 takes it.
-Source       seed 004 §2.4; the meaning of fields is that of Gardener's provider.
+Source       AWS-05, AWS-06; the meaning of fields is that of Gardener's provider.
 Called by    ``driver``.
 
 What is asked of EC2 to make a running instance what its class says by now: tags, checks of packets. Pure.

@@ -9,7 +9,7 @@ Theory.      A class for Gardener's provider of AWS (``AWSProviderSpec``, apiVer
 Invariants.  An unknown field, a wrong type or a combination that cannot be is ``InvalidArgument`` and names
              the field. The tags by which VMs are listed are there, and have no character that a filter of EC2
              takes for a wildcard.
-Source       seed 004 §2.3, §11; the field names and rules are those of Gardener's provider.
+Source       AWS-01, HOT-05; the field names and rules are those of Gardener's provider.
              Tags may be said for instances, interfaces and volumes apart; a flat map, as Gardener's, is for
              all of them.
 Called by    ``driver``, ``launch``. For people: docs/reference/aws.md.

@@ -10,7 +10,7 @@
 Entry point ``grpc`` of group ``kubewright.drivers``: ``driver`` below. Needs the extra ``grpc``.
 
 gRPC reads its environment when it is first imported, which is always after this file. It hears here that
-each process that we start executes another program at once (gRPC, doc/fork_support.md): its handlers for
+each process that we start executes another program at once (gRPC's page on forks): its handlers for
 other forks would do nothing but write a line to stderr each time. Who has set it otherwise is obeyed.
 """
 

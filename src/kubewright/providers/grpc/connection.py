@@ -9,7 +9,7 @@ Theory.      The manager speaks first, and the first message that comes back is 
 Invariants.  An operation is among those sent before its bytes are: no answer comes too early for it. However
              a stream ends, each caller has its answer: ``Unavailable``, and as not begun where nothing was
              sent. A peer cannot make this process hold more than one message of its.
-Source       mcm.md §11.3 and §11.4.
+Source       GRP-01, GRP-13, GRP-14.
 Called by    ``dispatch``, with a stream of gRPC or of a test.
 
 What drivers may fetch: the classes and secrets of the operations that were asked of them.

@@ -12,7 +12,7 @@ Invariants.  A class has one driver at most: who registers for classes that anot
              without a driver is told so, as ``Unavailable`` and not begun: nothing is in doubt, and the
              machine goes on by itself when one registers. Whatever a driver answers, a caller gets an answer
              of the contract or a ``DriverError``.
-Source       seed 004 §2.2; mcm.md §11.
+Source       GRP-09 to GRP-12.
 Called by    the controllers through ``driver.guard``.
 
 gRPC on the manager's side: the listener, who may come, and the three calls.
@@ -412,7 +412,7 @@ def _is_of(vm: Instance, request: MachineRequest) -> bool:
 
 
 SERVICES = ("service.Servicegrpc", "infra.Infragrpc")
-"""MCM's own, and the one of the seed and its example."""
+"""MCM's own, and the one of its documentation and example (GRP-06)."""
 AGAIN_SECONDS = 5.0
 END_SECONDS = 1.0
 """What calls of drivers may still take when this process leads no more."""

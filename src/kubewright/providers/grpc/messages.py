@@ -7,7 +7,7 @@ Theory.      A type lists its fields as the proto file does: number, name, what 
              ``oneof`` is one attribute with several numbers; the last that was sent counts.
 Invariants.  ``decode`` returns a whole value or raises ``Malformed``, whatever the bytes; numbers fit into an
              int32, and texts are UTF-8. A value that was encoded is decoded to an equal one.
-Source       mcm.md §11.2; the encoding of Protocol Buffers, version 3.
+Source       GRP-06; the encoding of Protocol Buffers, version 3.
 Called by    both sides of a stream.
 
 Where drivers dial, and who may: the options of driver ``grpc``. Pure.

@@ -12,7 +12,7 @@ Invariants.  Of one machine at most one operation is under way that changes some
              operation of a stream; it is positive and an int32, and begins again after the last. Everything
              is bounded: what waits, what is kept, what comes unasked. A deletion makes void what is kept of
              the machine's creation, and the other way round.
-Source       mcm.md §11.3 and §11.4.
+Source       GRP-09, GRP-10.
 Called by    ``connection``, which tells the time and carries the bytes.
 
 Between the values of the driver port and the messages of the wire, in both directions. Pure.

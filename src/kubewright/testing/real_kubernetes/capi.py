@@ -7,7 +7,7 @@ Theory.      Two of its programs work on an API server that has the CRDs already
              (tools/kube/cluster-api/strict) says whether the release's own types know every field of objects.
 Invariants.  Nothing is downloaded or built here (tools/kube does that). The programs end with us. They
              listen on loopback, but for the port of admission: no flag of theirs takes its address.
-Source       capi.md §13.1 (flags, with their defaults).
+Source       the help of Cluster API's managers (flags, with their defaults).
 Called by    tools/kube/install.py, the fixtures of tests.
 """
 

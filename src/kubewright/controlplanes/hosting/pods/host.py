@@ -8,7 +8,7 @@ Theory.      Every question is answered from informers, which hold only objects 
 Invariants.  Deletions name the uid of the object that was seen. ``remove`` deletes the volume claims before
              the StatefulSet, and once more after it: a process that crashes in between still finds the
              StatefulSet, and begins again.
-Source       nested.md A9, A11, D6.
+Source       S3-03, S3-19; E-13.
 Called by    ``compose``; the controllers of components, as ``Hosting``.
 """
 

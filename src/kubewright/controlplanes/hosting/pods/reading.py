@@ -5,7 +5,7 @@ Theory.      An instance is a pod that the StatefulSet of the component controls
              from the states of its containers, in the order in which a user would ask: is it ending, does it
              have a node, can it be started, why did it end.
 Invariants.  The end of a container's log, which a kubelet may put into a status, is in no message.
-Source       nested.md A9, D6.
+Source       S3-19; E-03.
 Called by    ``host``.
 """
 

@@ -13,7 +13,7 @@ Theory.      A task for each VM that boots, from the moment when it is up until 
 Invariants.  Nothing that user data holds ends another VM's boot, and none of it gets into a log. The
              sentinel file is written by the command that bootstrap data ends with, so only when kubeadm has
              succeeded.
-Source       capi.md §9.4, §9.6; kubeadm's discovery time-out of five minutes.
+Source       kubeadm's discovery time-out of five minutes.
 Called by    ``driver``, which runs it beside the kubelets of the VMs that have no such data.
 
 A kubelet for each VM whose API server is another process: with its own certificate it sees its own node.

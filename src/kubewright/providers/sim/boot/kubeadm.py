@@ -7,7 +7,7 @@ Theory.      A simulated VM has no shell. It knows the commands that make a node
              The documents are those of kubeadm v1beta2 to v1beta4; fields have the same names in all of them
              but for the flags of the kubelet, which are a map in older ones and a list in v1beta4.
 Invariants.  ``Unbootable`` says what is missing, and shows neither token nor key.
-Source       capi.md §9.4 (discovery), §9.5 (documents), §9.6 (commands); kubeadm's defaults.
+Source       kubeadm's discovery, documents, commands and defaults.
 Called by    ``boots``.
 
 Read a VM's user data: which files are written, and which commands run after that. Pure.

@@ -1,21 +1,34 @@
-"""The policy of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
+"""Deployments and ReplicaSets of ``apps/v1``: two policies of ``replicas``, with Pods for members.
 
 Theory.      What is particular is a Pod, and which of several is deleted first. A Pod that has Succeeded or
              Failed stays as it is and is no replica: it is read as one without an owner. One that is being
              deleted is no replica either, and is still known: with ``Recreate`` the next ones wait for it.
-Called by    ``builtin``. The original: kube-controller-manager's replicaset-controller.
+             Defaults and validation are the server's. Names, labels, annotations, conditions, reasons and
+             sentences are those of kube-controller-manager.
+Called by    ``builtin``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from msgspec import structs, to_builtins
 
 from kubewright.api.apps import (
     DELETION_COST,
     DEPLOYMENT,
     DESIRED_REPLICAS,
+    HASH_LABEL,
+    LAST_APPLIED,
+    MAX_REPLICAS,
     REPLICA_SET,
+    REVISION,
+    REVISION_HISTORY,
+    ROLLBACK_TO,
+    Deployment,
+    DeploymentCondition,
+    DeploymentStatus,
+    PodTemplate,
     ReplicaSet,
     ReplicaSetStatus,
 )
@@ -23,14 +36,24 @@ from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import POD, Pod
 from kubewright.api.meta import Condition, integer
 from kubewright.base.clock import stamp
+from kubewright.base.names import fnv32a, safe_encode
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
+from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.member import Member
-from kubewright.replicas.objects import reference
-from kubewright.replicas.set.policy import Failure, SetPolicy, Words, counted, with_failure
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.objects import INVALID, reference, with_hash
+from kubewright.replicas.set.policy import Failure, SetPolicy, with_failure
+from kubewright.replicas.set.policy import Words as SetWords
+from kubewright.replicas.set.policy import counted as set_counted
+from kubewright.replicas.set.seen import Seen as SeenOfSet
 from kubewright.rollout.model import Rank
+from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
+from kubewright.rollout.proportional import Growth
 from kubewright.wire.errors import AlreadyExists, ApiError
+
+# ---------------------------------------------------------------- a Pod as a member
 
 FINISHED = ("Succeeded", "Failed")
 STAGES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -77,10 +100,12 @@ def rank(pod: PodMember) -> Rank:
     return (1 if pod.node else 0, pod.stage, ready[0], pod.cost, ready[1], -pod.created, pod.name)
 
 
+# ---------------------------------------------------------------- ReplicaSets
+
 ONE_BY_ONE = 1_000
 """Each Pod of a pass gets an event; the recorder combines those that are too many."""
 
-SetSeen = Seen[ReplicaSet, PodMember]
+SetSeen = SeenOfSet[ReplicaSet, PodMember]
 
 
 class ReplicaSets(SetPolicy[ReplicaSet, PodMember, Pod]):
@@ -88,7 +113,7 @@ class ReplicaSets(SetPolicy[ReplicaSet, PodMember, Pod]):
 
     name = "replicaset"
     component = "replicaset-controller"
-    words = Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE)
+    words = SetWords("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE)
     kind = REPLICA_SET
     member_kind = POD
     owner = DEPLOYMENT
@@ -134,7 +159,7 @@ class ReplicaSets(SetPolicy[ReplicaSet, PodMember, Pod]):
         found, pods = seen.set, seen.alive
         return structs.replace(
             found.status,
-            **counted(seen, pods),
+            **set_counted(seen, pods),
             terminating_replicas=len(seen.members) - len(pods),
             observed_generation=found.metadata.generation,
             conditions=with_failure(found.status.conditions, failure, Condition, seen.wall),
@@ -142,3 +167,96 @@ class ReplicaSets(SetPolicy[ReplicaSet, PodMember, Pod]):
 
 
 REPLICA_SETS = ReplicaSets()
+
+
+# ---------------------------------------------------------------- Deployments
+
+METADATA_KEYS = MetadataKeys(
+    template_hash=HASH_LABEL,
+    revision=REVISION,
+    history=REVISION_HISTORY,
+    desired=DESIRED_REPLICAS,
+    ceiling=MAX_REPLICAS,
+    own=frozenset((LAST_APPLIED, ROLLBACK_TO)),
+)
+
+REASONS = Reasons(
+    created="NewReplicaSetCreated",
+    found="FoundNewReplicaSet",
+    updated="ReplicaSetUpdated",
+    complete="NewReplicaSetAvailable",
+    timed_out="ProgressDeadlineExceeded",
+    paused="DeploymentPaused",
+    resumed="",  # kube-controller-manager says it for a moment, before it says what follows
+    create_error="ReplicaSetCreateError",
+    invalid=INVALID,
+    available="MinimumReplicasAvailable",
+    unavailable="MinimumReplicasUnavailable",
+    selects_all="SelectingAll",
+    scaled="ScalingReplicaSet",
+)
+
+WORDS = Words(
+    deployment="Deployment",
+    set="replica set",
+    member="pod",
+    scaled="Scaled {direction} replica set {name} from {before} to {after}",
+)
+
+
+class Deployments(DeploymentPolicy[Deployment, ReplicaSet, PodMember]):
+    """What Deployments do. Defaults and validation are the server's."""
+
+    name = "deployment"
+    component = "deployment-controller"
+    kind = DEPLOYMENT
+    set_kind = REPLICA_SET
+    member_kind = POD
+    metadata_keys = METADATA_KEYS
+    reasons = REASONS
+    words = WORDS
+    scaling = Scaling(first=True, growth=Growth.SHARED)
+    counts_deleting = False
+
+    def strategy(self, deployment: Deployment) -> Strategy:
+        """How old Pods give way to new ones."""
+        given = deployment.spec.strategy
+        if given.type == "Recreate" or given.rolling_update is None:
+            return Recreate()
+        rolling = given.rolling_update
+        return RollingUpdate(rolling.max_surge, rolling.max_unavailable)
+
+    def waits_for_deleting(self, deployment: Deployment) -> bool:
+        """Only with ``Recreate``."""
+        return isinstance(self.strategy(deployment), Recreate)
+
+    def identity(self, template: PodTemplate) -> bytes:
+        """Equal for templates between which nothing is to be rolled out."""
+        plain = with_hash(template, HASH_LABEL, "")
+        meta = structs.replace(plain.metadata, creation_timestamp=None)
+        return msgspec.json.encode(structs.replace(plain, metadata=meta), order="deterministic")
+
+    def name_and_hash(self, deployment: Deployment) -> tuple[str, str]:
+        """``<deployment>-<hash>``, and the hash, which a collision changes."""
+        collisions = deployment.status.collision_count
+        tail = b"" if collisions is None else collisions.to_bytes(4, "little")
+        hashed = safe_encode(str(fnv32a(self.identity(deployment.spec.template) + tail)))
+        return f"{deployment.name}-{hashed}", hashed
+
+    def ranking(
+        self, of: ReplicaSet, wall: float, living: Sequence[PodMember]
+    ) -> Callable[[PodMember], Rank]:
+        """As ``rank``: the same at all times."""
+        return rank
+
+    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
+        """The status to write, from what was seen after a pass and what happened in it."""
+        return structs.replace(
+            seen.written.status,
+            **counted(seen, outcome),
+            terminating_replicas=sum(not pod.alive for pod in seen.all_members),
+            conditions=conditions(seen, outcome, DeploymentCondition, {}),
+        )
+
+
+DEPLOYMENTS = Deployments()
