@@ -130,6 +130,15 @@ def in_go(folder: Path, address: str, _kubeconfig: Path) -> tuple[list[str], str
     return [str(folder / "source" / "driver"), address], "go", {"tags": TAGS}
 
 
+def in_python(folder: Path, address: str, _kubeconfig: Path) -> tuple[list[str], str, Mapping[str, Any]]:
+    """Three functions and a main, by the package for authors."""
+    return (
+        [sys.executable, str(Path(__file__).with_name("driver_in_python.py")), address],
+        "memory",
+        {"tags": TAGS},
+    )
+
+
 def qemu_served(folder: Path, address: str, kubeconfig: Path) -> tuple[list[str], str, Mapping[str, Any]]:
     """``driver serve qemu``, whose VMs boot one sector."""
     if shutil.which("qemu-system-x86_64") is None:
@@ -142,7 +151,7 @@ def qemu_served(folder: Path, address: str, kubeconfig: Path) -> tuple[list[str]
     return [*serve, "--kubeconfig", str(kubeconfig), *chosen], "qemu", TINY
 
 
-@pytest.mark.parametrize("driver", [in_go, qemu_served])
+@pytest.mark.parametrize("driver", [in_go, in_python, qemu_served])
 async def test_all_ten_cases_pass_with_a_driver_in_another_process(driver: Any, tmp_path: Path) -> None:
     with TemporaryDirectory() as short:  # the path of a socket has 107 letters at most
         address = f"unix:{short}/grpc.sock"
