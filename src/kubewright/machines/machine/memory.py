@@ -5,7 +5,7 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              wrong once that clock is set: a step of an hour would fail every machine that is being
              made and end every drain. But this process sees most of what matters begin: a machine is
              created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
-             (``base.witness``); of what began before its start it has only the dates.
+             (``base.clock``); of what began before its start it has only the dates.
              An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
              the nodes' server does not answer at all, no pass of a deletion comes to its end. The status has
              to say what the deletion waits for, and it has to end once it is forced or its time has run out:
