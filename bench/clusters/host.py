@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
-from kubewright.cli.signals import run_until_signal
+from kubewright.cli.switches import run_until_signal
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options

@@ -3,7 +3,7 @@
 Theory.      The controllers are the product's own, of all three worlds. VMs boot from their bootstrap data;
              what runs ``kubeadm init`` becomes a control plane without sockets (``compose.api_servers``). A
              manager reaches it by the Cluster's kubeconfig, checked as at a socket
-             (``compose.plane_transports``), over the simulated network, so that a request outlives a manager
+             (``compose.plane_controllers``), over the simulated network, so that a request outlives a manager
              that is killed. A write there is counted as any write is: the manager is killed after it too.
 Invariants.  Control planes survive every kill of a manager. Their networks have no faults but delays, and
              those that a story asks for (``Networks.refuse``).

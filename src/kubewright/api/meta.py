@@ -42,7 +42,7 @@ QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NU
 Time = Annotated[datetime, Meta(tz=True)]
 """A ``metav1.Time`` or ``MicroTime``; always aware."""
 Duration = str
-"""A Go duration string (``1h30m``); ``base.durations`` reads it."""
+"""A Go duration string (``1h30m``); ``base.clock`` reads it."""
 Int32 = Annotated[int, extra_schema(format="int32")]
 Int64 = Annotated[int, extra_schema(format="int64")]
 IntOrString = Annotated[int | str, extra_schema(**{"x-kubernetes-int-or-string": True})]

@@ -7,7 +7,7 @@ Theory.      Ages are differences of times. A date in an object was written by a
              its date says; a date in the future, which a wrong clock wrote, counts as that first look.
 Invariants.  What is known here is knowledge of this process; it is written nowhere. Losing it costs
              nothing but the protection.
-Called by    the index of members, and deployments (by date); ``machines.machine.memory`` (by state).
+Called by    the index of members, and deployments (by date); ``machines.machine.moments`` (by state).
 """
 
 from collections.abc import Callable

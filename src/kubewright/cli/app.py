@@ -1,21 +1,50 @@
 """The commands and their arguments. Each command's work is in a module of its own, imported when called."""
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput
-from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
 from kubewright.cli.local import local
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import switches as run_switches
-from kubewright.cli.signals import INTERRUPTED, ended
+from kubewright.cli.switches import INTERRUPTED, ended
 from kubewright.cli.vm.app import classes, vm
+
+PROGRAM = "kubewright"
+ASKED = "_KUBEWRIGHT_COMPLETE"
+"""The variable by which a shell asks; its name follows from the program's."""
+
+
+class Shell(StrEnum):
+    """The shells that can ask."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def script(shell: Shell) -> str:
+    """The script that a shell must source, so that it asks for completions."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    return get_completion_script(prog_name=PROGRAM, complete_var=ASKED, shell=shell.value)
+
+
+def prepare() -> None:
+    """Register typer's shells, when a shell asks for completions."""
+    if ASKED in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+
 
 app = typer.Typer(
     name="kubewright",
@@ -47,47 +76,13 @@ def _root(
 
 
 @app.command()
-def up(  # noqa: PLR0913 -- each is a switch of the command line
-    *,
-    data_dir: switches.DataDir = switches.DATA_DIR,
-    port: switches.Port = None,
-    address: switches.Address = "127.0.0.1",
-    tls_san: switches.Names = None,
-    kubeconfig: switches.Kubeconfig = None,
-    merge_kubeconfig: switches.MergeKubeconfig = False,
-    context: switches.Context = "kubewright",
-    use_context: switches.UseContext = False,
-    encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
-    strict_running: switches.StrictRunning = False,
-    worlds: switches.Worlds = "",
-    no_clusters: switches.NoClusters = False,
-    driver: switches.DriverName = "sim",
-    driver_option: switches.DriverOption = None,
-    programs: switches.ComponentPrograms = None,
-    user: switches.ComponentUser = "",
-    users: switches.ComponentUsers = switches.COMPONENT_USERS,
-    share_user: switches.ShareComponentUser = False,
-    addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
-    accept_data_loss: switches.AcceptDataLoss = False,
-    log_level: switches.Verbosity = "warning",
-) -> None:
+@switches.takes_up
+def up(typed: switches.UpSwitches) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
-    from kubewright.cli.up import command, merging
-    from kubewright.compose.options import Options
+    from kubewright.cli.up import command
 
-    switches.log_at(log_level)
-    command.up(
-        command.server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
-        Options(
-            controllers=switches.controllers(worlds, clusters=not no_clusters),
-            driver=driver,
-            driver_options=switches.driver_options(driver_option or (), driver),
-            bootstrap=switches.bootstrap(encryption_algorithm),
-            strict_running=strict_running,
-            processes=switches.processes(programs, addresses, user, users, shared=share_user),
-        ),
-        merging.wanted(context, merge=merge_kubeconfig, use=use_context),
-    )
+    switches.log_at(typed.log_level)
+    command.serve(typed)
 
 
 @app.command()
@@ -147,46 +142,10 @@ def demo(
 
 
 @app.command(cls=run_switches.RunCommand)
-@run_switches.with_switches_of_mcm
-def run(  # noqa: PLR0913 -- each is a switch of the command line
-    context: typer.Context,
-    *,
-    mcm: Mapping[str, str],
-    config: run_switches.ConfigFile = None,
-    kubeconfig: run_switches.Kubeconfig = None,
-    target_kubeconfig: run_switches.TargetKubeconfig = None,
-    namespace: run_switches.Namespace = "",
-    exclude_namespace: run_switches.ExcludedNamespace = "",
-    watch_filter: run_switches.WatchFilter = "",
-    shard: run_switches.OfShard = "",
-    strict_running: switches.StrictRunning = False,
-    controllers: run_switches.Controllers = None,
-    driver: switches.DriverName = "",
-    driver_option: switches.DriverOption = None,
-    allow_simulated_nodes: run_switches.SimulatedNodes = False,
-    machine_safety_orphan_vms_period: run_switches.OrphanPeriod = "30m",
-    machine_safety_apiserver_statuscheck_timeout: run_switches.UnreachableAfter = "30s",
-    encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
-    leader_elect: run_switches.LeaderElect = True,
-    leader_elect_resource_name: run_switches.LeaseName = "",
-    leader_elect_resource_namespace: run_switches.LeaseNamespace = "",
-    leader_elect_lease_duration: run_switches.LeaseDuration = "30s",
-    leader_elect_renew_deadline: run_switches.RenewDeadline = "20s",
-    leader_elect_retry_period: run_switches.RetryPeriod = "12s",
-    leader_elect_exit: run_switches.LeaderElectExit = False,
-    health_port: run_switches.HealthPort = None,
-    address: run_switches.HealthAddress = None,
-    webhook_port: run_switches.WebhookPort = 0,
-    webhook_service: run_switches.WebhookService = "",
-    webhook_url: run_switches.WebhookUrl = "",
-    webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
-    restore_image: run_switches.RestoreImage = "",
-    placeholder_image: run_switches.PlaceholderImage = "",
-    snapshot_folder: run_switches.SnapshotFolder = None,
-    log_level: switches.Verbosity = "info",
-) -> None:
+@run_switches.takes_all
+def run(typed: run_switches.RunSwitches) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
-    run_switches.perform(context.params, mcm)
+    run_switches.perform(typed)
 
 
 @app.command()
@@ -314,13 +273,13 @@ def watch(
 
 @app.command()
 def completion(
-    shell: Annotated[completions.Shell, typer.Argument(help="Whose completion.", show_default=False)],
+    shell: Annotated[Shell, typer.Argument(help="Whose completion.", show_default=False)],
 ) -> None:
     """Print a script that completes words in a shell.
 
     For bash, in ~/.bashrc:  source <(kubewright completion bash)
     """
-    print(completions.script(shell))
+    print(script(shell))
 
 
 @app.command()
@@ -331,5 +290,5 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ``arguments`` are by default those of the command line."""
-    completions.prepare()
-    ended(lambda: app(arguments, prog_name=completions.PROGRAM), completions.PROGRAM)
+    prepare()
+    ended(lambda: app(arguments, prog_name=PROGRAM), PROGRAM)

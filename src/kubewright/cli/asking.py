@@ -20,8 +20,7 @@ from kubewright.apiserver.http.kubeconfig import NAME
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.switches import DATA_DIR, Where
-from kubewright.compose.folder import recall
-from kubewright.compose.serving import serving
+from kubewright.compose.folder import recall, serving
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.wire.errors import Forbidden, NotFound

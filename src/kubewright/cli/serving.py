@@ -8,7 +8,7 @@ from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.counts import counted, ready, state
-from kubewright.compose.serving import FolderStatus, end, folder_status, left_running, serving
+from kubewright.compose.folder import FolderStatus, end, folder_status, left_running, serving
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
 """Exit statuses; 3 is what init scripts (LSB) answer for a program that does not run."""

@@ -1,19 +1,27 @@
 """The switches of `up`, and those that several commands have; parsed and refused in the same way.
 
+Theory.      A command with many switches has a table of them: a dataclass with a row for each, which is its
+             name, type, help and default. The parameters are made from the rows (``rows``), so help,
+             completion, configuration files and the generated page say what the program reads.
 Called by    ``app``, which must stay quick to import.
 """
 
+import asyncio
+import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 import typer
 
 from kubewright.base.durations import parse_duration
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 
 if TYPE_CHECKING:
     from kubewright.bootstrap.seen import BootstrapSettings
@@ -49,55 +57,12 @@ DATA_DIR = Path(".kubewright")
 """Where everything is kept when no folder is named."""
 
 
-Port = Annotated[
-    int | None,
-    typer.Option(
-        help="Port to listen on; 0 picks a free one. Default: the one of the last start.",
-        metavar="N",
-        min=0,
-        max=65535,
-    ),
-]
-Address = Annotated[
-    str,
-    typer.Option(
-        help="Address of this machine to listen on; one beyond loopback lets machines join.", metavar="IP"
-    ),
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tls-san",
-        help="A name or address by which others reach the server; may be repeated. The first is told to "
-        "machines that join.",
-        metavar="NAME",
-    ),
-]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
         help="Where to write the kubeconfig; default: DIR/kubeconfig.",
         metavar="PATH",
         parser=path_of("--kubeconfig"),
-    ),
-]
-MergeKubeconfig = Annotated[
-    bool,
-    typer.Option(
-        "--merge-kubeconfig",
-        help="Put a context into your own kubeconfig too ($KUBECONFIG, ~/.kube/config).",
-    ),
-]
-Context = Annotated[str, typer.Option(help="Name of that context.", metavar="NAME")]
-UseContext = Annotated[
-    bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
-]
-AcceptDataLoss = Annotated[
-    bool,
-    typer.Option(
-        "--accept-data-loss",
-        help="Start also where objects or files are missing that were there; "
-        "versions go on above all former ones.",
     ),
 ]
 
@@ -128,14 +93,6 @@ Worlds = Annotated[
         metavar="LIST",
     ),
 ]
-NoClusters = Annotated[
-    bool,
-    typer.Option(
-        "--no-clusters",
-        help="Without Cluster API, so that `kubectl get machines` means those of machine.sapcloud.io; as "
-        "--worlds machines.",
-    ),
-]
 EncryptionAlgorithm = Annotated[
     str,
     typer.Option(
@@ -147,50 +104,7 @@ EncryptionAlgorithm = Annotated[
 ENCRYPTION_ALGORITHM = "RSA-2048"
 """As Cluster API's own bootstrap provider."""
 
-ComponentPrograms = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--component-programs",
-        help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
-        "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
-        "and $PATH. A user who may edit a component may run any other program in it too (spec.binary).",
-        metavar="DIR",
-    ),
-]
-ComponentUser = Annotated[
-    str,
-    typer.Option(
-        "--component-user",
-        help="Who these programs run as; default, where kubewright runs as root: a user of its own for "
-        "each control plane.",
-        metavar="NAME",
-    ),
-]
-ComponentUsers = Annotated[
-    str,
-    typer.Option(
-        "--component-users",
-        help="The user ids of control planes, where each has its own.",
-        metavar="FIRST-LAST",
-    ),
-]
 COMPONENT_USERS = "1900000000-1999999999"
-ShareComponentUser = Annotated[
-    bool,
-    typer.Option(
-        "--share-component-user",
-        help="Let control planes of several namespaces run as one user, where each has none of its own: "
-        "programs of one can then read the keys of the others.",
-    ),
-]
-ComponentAddresses = Annotated[
-    str,
-    typer.Option(
-        "--component-addresses",
-        help="The addresses that they listen on: of loopback, or private.",
-        metavar="RANGE",
-    ),
-]
 COMPONENT_ADDRESSES = "127.64.0.0/10"
 
 ClusterName = Annotated[str, typer.Argument(help="Of the cluster.", metavar="NAME", show_default=False)]
@@ -398,3 +312,197 @@ def controllers(worlds: str, *, clusters: bool = True) -> tuple[str, ...]:
         raise InvalidInput("--worlds and --no-clusters choose the same twice; leave one out")
     worlds = worlds if clusters else "machines"
     return tuple(each.name for each in complete(named(worlds.split(","))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpSwitches:
+    """The switches of ``up``: a row each, with type, help and default."""
+
+    data_dir: DataDir = DATA_DIR
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port to listen on; 0 picks a free one. Default: the one of the last start.",
+            metavar="N",
+            min=0,
+            max=65535,
+        ),
+    ] = None
+    address: Annotated[
+        str,
+        typer.Option(
+            help="Address of this machine to listen on; one beyond loopback lets machines join.", metavar="IP"
+        ),
+    ] = "127.0.0.1"
+    tls_san: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tls-san",
+            help="A name or address by which others reach the server; may be repeated. The first is told to "
+            "machines that join.",
+            metavar="NAME",
+        ),
+    ] = None
+    kubeconfig: Kubeconfig = None
+    merge_kubeconfig: Annotated[
+        bool,
+        typer.Option(
+            "--merge-kubeconfig",
+            help="Put a context into your own kubeconfig too ($KUBECONFIG, ~/.kube/config).",
+        ),
+    ] = False
+    context: Annotated[str, typer.Option(help="Name of that context.", metavar="NAME")] = "kubewright"
+    use_context: Annotated[
+        bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
+    ] = False
+    encryption_algorithm: EncryptionAlgorithm = ENCRYPTION_ALGORITHM
+    strict_running: StrictRunning = False
+    worlds: Worlds = ""
+    no_clusters: Annotated[
+        bool,
+        typer.Option(
+            "--no-clusters",
+            help="Without Cluster API, so that `kubectl get machines` means those of machine.sapcloud.io; as "
+            "--worlds machines.",
+        ),
+    ] = False
+    driver: DriverName = "sim"
+    driver_option: DriverOption = None
+    programs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--component-programs",
+            help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
+            "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
+            "and $PATH. A user who may edit a component may run any other program in it too (spec.binary).",
+            metavar="DIR",
+        ),
+    ] = None
+    user: Annotated[
+        str,
+        typer.Option(
+            "--component-user",
+            help="Who these programs run as; default, where kubewright runs as root: a user of its own for "
+            "each control plane.",
+            metavar="NAME",
+        ),
+    ] = ""
+    users: Annotated[
+        str,
+        typer.Option(
+            "--component-users",
+            help="The user ids of control planes, where each has its own.",
+            metavar="FIRST-LAST",
+        ),
+    ] = COMPONENT_USERS
+    share_user: Annotated[
+        bool,
+        typer.Option(
+            "--share-component-user",
+            help="Let control planes of several namespaces run as one user, where each has none of its own: "
+            "programs of one can then read the keys of the others.",
+        ),
+    ] = False
+    addresses: Annotated[
+        str,
+        typer.Option(
+            "--component-addresses",
+            help="The addresses that they listen on: of loopback, or private.",
+            metavar="RANGE",
+        ),
+    ] = COMPONENT_ADDRESSES
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-data-loss",
+            help="Start also where objects or files are missing that were there; "
+            "versions go on above all former ones.",
+        ),
+    ] = False
+    log_level: Verbosity = "warning"
+
+
+def takes_up(command: Callable[[UpSwitches], None]) -> Callable[..., None]:
+    """The command with a parameter for each row of ``UpSwitches``."""
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        command(UpSwitches(**values))
+
+    return with_parameters(called, rows(UpSwitches))
+
+
+def rows(table: type[Any]) -> list[inspect.Parameter]:
+    """A parameter of a command for each annotated field of a table of switches."""
+    hints = get_type_hints(table, include_extras=True)
+    return [
+        inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
+        )
+        for each in fields(table)
+        if get_origin(hints[each.name]) is Annotated
+    ]
+
+
+def with_parameters(
+    command: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """The command as one that has these parameters, for typer."""
+    command.__dict__["__signature__"] = inspect.Signature(list(parameters))
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+T = TypeVar("T")
+
+REFUSED, MISTYPED = 1, 2
+"""Exit statuses: what was asked for cannot be done; what was asked for cannot be understood."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C in a command that was not finished, as shells have it."""
+
+
+class Stopped(KubewrightError):
+    """The user has ended a command before it had a result, and it has said what that leaves."""
+
+    retry: Retry = OnChange()
+
+
+def ended(command: Callable[[], object], program: str) -> None:
+    """Run a command; what a user may have caused ends the process with one sentence and a status."""
+    try:
+        command()
+    except Stopped:
+        sys.exit(INTERRUPTED)
+    except Unusable as error:
+        _fail(program, error, MISTYPED)
+    except KubewrightError as error:
+        _fail(program, error, REFUSED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output (a pipe) has ended, so no message can reach it
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _fail(program: str, error: KubewrightError, status: int) -> NoReturn:
+    print(f"{program}: {error}", file=sys.stderr)
+    sys.exit(status)
+
+
+def run_until_signal(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+    """Run ``work(stop)`` in a new event loop; ``stop`` is set by the first SIGINT or SIGTERM."""
+    return asyncio.run(_guarded(work))
+
+
+async def _guarded(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        stop.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # the next one ends the process at once
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    return await work(stop)

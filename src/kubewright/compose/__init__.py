@@ -3,14 +3,13 @@
 Theory.      Everything else takes what it needs as arguments. Here the arguments are made: clients
              and informers for the control and the target cluster, the driver by its entry point,
              the controllers that were asked for, and the manager that runs them all.
-Both         ``options``    what a user may choose, checked
+Both         ``options``    what a user may choose, checked; how the user called this program
              ``worlds``     the list of worlds, and which of their controllers run
              ``assembly``   the controllers of all worlds, in a group for each Lease
-             ``program``    the path or name by which the user called this program
-``up``       ``embedded``   server, controllers and simulated cloud in one process
-             ``folder``     the data folder: private, its address, and whether it is still there
-             ``serving``    a data folder seen from another process, and how its server is ended
-             ``leases``     renews our Leases before a request of another process reads them
+             ``own_planes``  the control planes that this process hosts beside a simulated cloud: made of
+                            those below
+``up``       ``embedded``   server, controllers and simulated cloud in one process; our Leases renewed
+             ``folder``     the data folder: private, its address, seen from another process too, and its end
              ``api_servers``  an embedded API server for each control plane in this process
              ``task_hosting``  the host of components of version ``embedded``: tasks of this process
              ``nested_plane``  what runs of one of these control planes, as values

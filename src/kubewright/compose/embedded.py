@@ -16,7 +16,7 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -32,16 +32,18 @@ from kubewright.api.capacity import manifests as capacity
 from kubewright.api.catalog import EMBEDDED_RULES, with_migrated
 from kubewright.api.cluster import manifests as cluster_manifests
 from kubewright.api.controlplane import manifests as controlplane_manifests
-from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
+from kubewright.api.core import CLUSTER_ROLE, CRD, LEASE, SECRET
 from kubewright.api.infra import manifests as infra_manifests
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import manifests as machine_manifests
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
+from kubewright.apiserver.http.answers import failure
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import Listener, PortTaken
 from kubewright.apiserver.http.reach import LOOPBACK
+from kubewright.apiserver.http.requests import ResourcePath, parse_path
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
@@ -63,7 +65,6 @@ from kubewright.compose.folder import (
     remember,
     snapshots_folder,
 )
-from kubewright.compose.leases import Announced
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import migrated_by, server_worlds
@@ -83,8 +84,33 @@ from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.records import PATH, wanted_waits
-from kubewright.wire.errors import AlreadyExists
-from kubewright.wire.http import Request
+from kubewright.wire.errors import AlreadyExists, Unavailable
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Handler, Request, Response
+
+
+class Announced:
+    """A ``Handler`` that tells ``electors`` of each request for their Lease, and then passes it on."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.electors: Sequence[Elector] = ()
+        self._handler = handler
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request of another process."""
+        path = parse_path(request.path)
+        if path is not None and (path.group, path.plural) == (LEASE.resource.group, LEASE.resource.plural):
+            concerned = [each for each in self.electors if _names(path, each.key)]
+            ready = await asyncio.gather(*(each.renew_for_others() for each in concerned))
+            if not all(ready):
+                return failure(Unavailable("the leader cannot renew its lease", retry_after=1))
+        return await self._handler(request)
+
+
+def _names(path: ResourcePath, key: Key) -> bool:
+    """Whether a request to this path may read or write this Lease; an empty part of a path means any."""
+    return path.namespace in ("", key.namespace) and path.name in ("", key.name)
+
 
 IDENTITY = "kubewright-up"
 """Our identity as a candidate: the holder in the Leases while we lead."""

@@ -11,17 +11,20 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import timedelta
+from enum import Enum
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from kubewright.base.clock import Clock
+from kubewright.base.durations import format_duration
 from kubewright.base.errors import InvalidInput, single
 from kubewright.clusters.sessions import by_sockets
 from kubewright.compose.assembly import Assembly, close
-from kubewright.compose.configuration import configuration
 from kubewright.compose.folder import private_folder, snapshots_folder
 from kubewright.compose.options import DATA_DIR, Election, Options
 from kubewright.compose.own_planes import OwnPlanes
@@ -42,6 +45,35 @@ from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.world import Environment
+
+NAME = "kubewright"
+HIDDEN = "<hidden>"
+
+
+def configuration(options: Options, election: Election) -> Mapping[str, Any]:
+    """Names as in ``Options`` and ``Election``; durations as Go writes them."""
+    shown = plain(options)
+    shown["driver_options"] = dict.fromkeys(sorted(options.driver_options), HIDDEN)
+    return {NAME: {**shown, "election": plain(election)}}
+
+
+def plain(value: Any) -> Any:
+    """A value of the options as JSON has it."""
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case Enum():
+            return value.value
+        case Path():
+            return str(value)
+        case Mapping():
+            return {str(key): plain(each) for key, each in value.items()}
+        case tuple() | list() | frozenset():
+            return [plain(each) for each in value]
+        case _ if is_dataclass(value):
+            return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    return value
+
 
 SIMULATED = "sim"
 """The driver of the simulated cloud."""

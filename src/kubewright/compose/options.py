@@ -1,5 +1,9 @@
 """What a user may choose when starting Kubewright; ``cli`` makes these values, which check themselves."""
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +21,26 @@ from kubewright.machines.settings import MachineSettings
 from kubewright.reserves.seen import ReserveSettings
 from kubewright.runtime.lease import WHOLE, Shard, Timings
 from kubewright.runtime.webhooks.certificates import Lifetimes
+
+NAME = "kubewright"
+
+
+def program() -> str:
+    """The words that start this program in this shell."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return shlex.join([sys.orig_argv[0], "-m", NAME])
+    return called(sys.argv[0], shutil.which(NAME), Path.cwd())
+
+
+def called(path: str, found: str | None, here: Path) -> str:
+    """The word for the program at ``path``; ``found`` is what the shell finds by the bare name."""
+    if Path(path).name != NAME:  # another program has called us: a test, a debugger
+        return NAME
+    whole = Path(os.path.abspath(here / path))
+    if found is not None and Path(os.path.abspath(here / found)) == whole:
+        return NAME
+    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
+
 
 DATA_DIR = "dataDir"
 """The one driver option that every driver has: the folder that it may write to."""

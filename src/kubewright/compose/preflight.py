@@ -28,7 +28,7 @@ import structlog
 from kubewright.api.core import NODE
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.compose.program import program
+from kubewright.compose.options import program
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, LoginFailed, TransportError, Unresolved, Untrusted, failure
 from kubewright.wire import release

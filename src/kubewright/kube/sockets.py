@@ -1,7 +1,8 @@
 """The transport over real sockets: credentials, TLS, deadlines, errors, streams.
 
-Theory.      aiohttp has the connections and does TLS and HTTP; ``access`` has our identity. Bodies go out as
-             the bytes they are (docs/decisions/0018-one-transport.md). A request without the credentials that
+Theory.      ``connections`` carries requests that are answered whole; aiohttp carries watches, and all of a
+             server behind a proxy. ``access`` has our identity. Bodies go out as the bytes they are
+             (docs/decisions/0018-one-transport.md). A request without the credentials that
              the kubeconfig promises would be made as another user, so a failing plugin or an unreadable token
              file is an error of the request (``LoginFailed``), not a reason to go on without. Plugins and
              files are asked again when their answer grows old, and once after a 401; a 403 is an answer.

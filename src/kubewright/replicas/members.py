@@ -6,7 +6,7 @@ Theory.      Most of what happens to a member (an address, a heartbeat, a descri
              hundred members decodes none of them. The members of each owner are in the order of their
              names, so a change costs the same for ten members and for ten thousand, and equal caches give
              equal lists. How long a member has been ready is counted from when this process saw it become
-             so (``base.witness``).
+             so (``base.clock``).
 Invariants.  The index never answers older facts than the cache holds. An object that its type cannot
              read is still counted: not counting it would create another one.
 Called by    ``look`` and ``wiring`` of sets and deployments. How a member is read is passed in.

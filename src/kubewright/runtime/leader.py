@@ -31,7 +31,7 @@ Several.     A shard works only while it holds its own Lease, and all shards of 
 Cost.        One request per period and replica: five a minute at the 12 s of ``compose.options``.
              On request: none while no other process asks. Shared: two.
 Called by    ``manager``, as a ``Candidate``; ``compose.assembly`` makes an ``Elector`` for each Lease,
-             ``compose.leases`` calls ``renew_for_others``, a group stands again after a ``LostLease``.
+             ``compose.embedded`` calls ``renew_for_others``, a group stands again after a ``LostLease``.
              Continues in ``lease``.
 """
 

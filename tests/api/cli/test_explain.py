@@ -22,8 +22,7 @@ from kubewright.cli.explain.command import Asked, told
 from kubewright.cli.explain.story import Story
 from kubewright.cli.switches import log_at
 from kubewright.cli.troubles.command import looked
-from kubewright.cli.watch.command import Watched, follow
-from kubewright.cli.watch.view import WORDS
+from kubewright.cli.watch.command import WORDS, Watched, follow
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.kube import config

@@ -12,7 +12,7 @@ import pytest
 from kubewright.apiserver.http import kubeconfig
 from kubewright.base.clock import SystemClock
 from kubewright.cli import main
-from kubewright.cli.up.merging import Merge, merge
+from kubewright.cli.up.command import Merge, merge
 from kubewright.testing import keys
 from kubewright.testing.kubectl import NoKubectl, find_kubectl
 

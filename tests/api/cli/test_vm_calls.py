@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.cli.signals import INTERRUPTED, Stopped
+from kubewright.cli.switches import INTERRUPTED, Stopped
 from kubewright.cli.vm import requests
 from kubewright.cli.vm.calls import Patience, answered, unless_stopped
 from kubewright.compose.options import Options

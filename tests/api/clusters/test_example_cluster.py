@@ -15,7 +15,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.api.core import SECRET
-from kubewright.cli.cluster import reading
+from kubewright.cli.cluster import command
 from kubewright.cli.cluster.tree import tree
 from kubewright.compose.worlds import every_word
 from kubewright.testing.world import SHORT_TIMEOUTS, embedded_world
@@ -40,7 +40,7 @@ PLANE_KINDS = {
 
 async def shown(client):
     """What the tree says of each part: its phase, and what it waits for."""
-    found = tree(await reading.read(client, BLUE))
+    found = tree(await command.read(client, BLUE))
     parts = [found]
     for each in parts:
         parts += each.children
@@ -82,7 +82,7 @@ async def test_the_example_of_a_cluster_comes_up_rests_and_goes():
         assert said["MachineDeployment"] == ("Running", "True", 1, ())
         machines = await client.list(MACHINE, BLUE.namespace)
         assert [each.status.phase for each in machines] == ["Running"] * 4
-        assert b"certificate-authority-data" in await reading.kubeconfig(client, BLUE)
+        assert b"certificate-authority-data" in await command.kubeconfig(client, BLUE)
         before = await versions(client)
         await asyncio.sleep(600)
         assert await versions(client) == before

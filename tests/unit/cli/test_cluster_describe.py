@@ -11,7 +11,8 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ET
 from kubewright.api.core import CRD, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.cluster import page, reading
+from kubewright.cli.cluster import command
+from kubewright.cli.cluster import tree as page
 from kubewright.cli.cluster.tree import ClusterObjects, tree
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
@@ -235,7 +236,7 @@ async def test_objects_are_read_by_the_cluster_that_they_name(client):
     await made(
         client, infrastructureRef=ref, controlPlaneRef={**ref, "apiVersion": "nowhere/v1", "kind": "Foo"}
     )
-    read = await reading.read(client, DEMO)
+    read = await command.read(client, DEMO)
     assert (read.infrastructure, read.control_plane) == (
         "there is no KubewrightCluster demo",
         "the kind Foo.nowhere is not installed",
@@ -250,7 +251,7 @@ async def test_the_components_are_those_that_the_control_plane_names(client):
         NESTED_CONTROL_PLANE, {"metadata": {"name": "plane"}, "spec": spec}, namespace="default"
     )
     await client.create(NESTED_ETCD, {"metadata": {"name": "e"}}, namespace="default")
-    found = [found for _, found in (await reading.read(client, DEMO)).components]
+    found = [found for _, found in (await command.read(client, DEMO)).components]
     assert (found[0]["kind"], found[1:]) == ("NestedEtcd", ["there is no NestedControllerManager m"])
 
 
@@ -261,12 +262,12 @@ def test_what_a_condition_says_is_no_command_to_the_terminal():
 
 async def test_a_cluster_that_does_not_exist(client):
     with pytest.raises(InvalidInput, match=r"https://here does not serve clusters\.cluster"):
-        await reading.read(client, DEMO)
+        await command.read(client, DEMO)
     await made(client)
     with pytest.raises(InvalidInput, match="there is no cluster other in namespace default; there are: demo"):
-        await reading.read(client, Key("default", "other"))
+        await command.read(client, Key("default", "other"))
     with pytest.raises(InvalidInput, match="https://here has no namespace else"):
-        await reading.kubeconfig(client, Key("else", "demo"))
+        await command.kubeconfig(client, Key("else", "demo"))
 
 
 async def test_a_kubeconfig_or_what_it_waits_for(client):
@@ -276,13 +277,13 @@ async def test_a_kubeconfig_or_what_it_waits_for(client):
     with pytest.raises(
         InvalidInput, match=r"no kubeconfig yet, .*default/demo-kubeconfig: waiting for a Node"
     ):
-        await reading.kubeconfig(client, DEMO)
+        await command.kubeconfig(client, DEMO)
     secret = {
         "metadata": {"name": "demo-kubeconfig"},
         "data": {"value": b64encode(b"kind: Config\n").decode()},
     }
     await client.create(SECRET, secret, namespace="default")
-    assert await reading.kubeconfig(client, DEMO) == b"kind: Config\n"
+    assert await command.kubeconfig(client, DEMO) == b"kind: Config\n"
     await client.patch(SECRET, Key("default", "demo-kubeconfig"), {"data": None})
     with pytest.raises(InvalidInput, match="Secret default/demo-kubeconfig has no value"):
-        await reading.kubeconfig(client, DEMO)
+        await command.kubeconfig(client, DEMO)

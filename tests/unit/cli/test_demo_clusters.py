@@ -8,7 +8,7 @@ import yaml
 
 from kubewright.api.cluster.v1beta1 import Cluster, ClusterStatus, Condition, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
-from kubewright.cli.demo import manifests
+from kubewright.cli.demo import clusters
 from kubewright.cli.demo.clusters import WORDS, cluster_phase, rolled, state
 from kubewright.cli.demo.view import EMPTY, Row, View, happened
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_the_demo_has_the_objects_of_the_example() -> None:
-    assert manifests.example() == list(yaml.safe_load_all(EXAMPLE.read_text()))
+    assert clusters.example() == list(yaml.safe_load_all(EXAMPLE.read_text()))
 
 
 def machine(phase: str, *, going: bool = False, **conditions: str) -> Machine:
@@ -82,7 +82,7 @@ def test_a_cluster_that_changes_is_told_before_its_machines_and_one_that_stays_i
 
 def of_versions(*workers: str) -> View:
     """A control plane of an old version, and workers, all Running."""
-    rows = [Row(manifests.CONTROL_PLANE, manifests.VERSION, "Running", "")]
+    rows = [Row(clusters.CONTROL_PLANE, clusters.VERSION, "Running", "")]
     rows += [Row(f"w{number}", version, "Running", "") for number, version in enumerate(workers)]
     return View(tuple(rows), ready_nodes=len(rows), nodes=len(rows), vms=len(rows), cluster="Provisioned")
 

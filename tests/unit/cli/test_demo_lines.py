@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from kubewright.cli.demo.lines import command, sentence
 from kubewright.cli.demo.machines import CHAPTERS, WORDS
+from kubewright.cli.demo.stage import command, sentence
 from kubewright.cli.demo.view import Row, View, happened
 
 PATCH = next(chapter.types for chapter in CHAPTERS if " -p " in chapter.types)

@@ -8,7 +8,7 @@ from kubewright.api.core import Event
 from kubewright.api.machine.names import FINALIZER as MACHINE_FINALIZER
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.explain import page
+from kubewright.cli.explain import story as page
 from kubewright.cli.explain.command import print_lines, subjects
 from kubewright.cli.explain.story import Decision, Expected, Facts, Happened, Story, tell
 from kubewright.cli.explain.subjects import named

@@ -10,7 +10,7 @@ import pytest
 from kubewright.api.apps import Deployment, DeploymentSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.local import garden
+from kubewright.cli.local import command
 from kubewright.cli.local.plan import (
     IGNORED_BY_WATCHDOG,
     File,
@@ -202,7 +202,7 @@ def test_restore_says_of_each_file_what_it_does(record: Replaced, now: bytes | N
     assert str(undone(record, now)) == expected
 
 
-SHOOT = garden.shoot((Path("/g"), ""), "web", "blue")
+SHOOT = command.shoot((Path("/g"), ""), "web", "blue")
 SECRET = "c2VjcmV0LWtleQ=="
 
 
@@ -235,16 +235,16 @@ def test_an_answer_that_is_not_to_be_believed_is_refused_without_a_word_of_it(an
     with pytest.raises(
         InvalidInput, match="the kubeconfig that the garden gave for garden-web/blue"
     ) as error:
-        garden.issued(json.dumps(answer).encode(), SHOOT)
+        command.issued(json.dumps(answer).encode(), SHOOT)
     assert SECRET not in str(error.value)
     assert "secret-key" not in str(error.value)
 
 
 def test_a_landscape_is_a_garden_of_gardenctls_configuration() -> None:
     config = b"gardens:\n- {identity: sap-landscape-dev, kubeconfig: /k/dev, context: admin}\n- {identity: live, kubeconfig: /k/live}\n"
-    assert garden.garden_of("dev", config, "f") == (Path("/k/dev"), "admin")
-    assert garden.garden_of("live", config, "f") == (Path("/k/live"), "")
+    assert command.garden_of("dev", config, "f") == (Path("/k/dev"), "admin")
+    assert command.garden_of("live", config, "f") == (Path("/k/live"), "")
     with pytest.raises(InvalidInput, match="f has no garden 'canary'; there are: live, sap-landscape-dev"):
-        garden.garden_of("canary", config, "f")
+        command.garden_of("canary", config, "f")
     with pytest.raises(InvalidInput, match="there are: none"):
-        garden.garden_of("dev", b"gardens: 7\n", "f")
+        command.garden_of("dev", b"gardens: 7\n", "f")

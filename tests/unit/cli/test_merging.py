@@ -8,7 +8,7 @@ import pytest
 from kubewright.apiserver.http import kubeconfig
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.up.merging import Merge, merge, users_file
+from kubewright.cli.up.command import Merge, merge, users_file
 from kubewright.testing import keys
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"

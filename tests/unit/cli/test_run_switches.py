@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.base.errors import InvalidInput
 from kubewright.cli import main
-from kubewright.cli.run import config_file, mcm
+from kubewright.cli.run import mcm, switches
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.machines.settings import MachineSettings, ReplacementLimits, SetSettings, drain_policy
 
@@ -248,7 +248,7 @@ def test_controllers_may_be_named_in_several_places(
     ],
 )
 def test_what_a_file_says(content: bytes, found: dict[str, Any]) -> None:
-    assert config_file.parsed(content, {"a-b": "a_b"}, "f") == found
+    assert switches.parsed(content, {"a-b": "a_b"}, "f") == found
 
 
 @pytest.mark.parametrize(
@@ -265,18 +265,18 @@ def test_what_a_file_says(content: bytes, found: dict[str, Any]) -> None:
 )
 def test_a_file_that_cannot_be_is_refused(content: bytes, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=f"^--config f: .*{sentence}"):
-        config_file.parsed(content, {"a-b": "a_b"}, "f")
+        switches.parsed(content, {"a-b": "a_b"}, "f")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No such file"):
-        config_file.load(tmp_path / "none", {})
+        switches.load(tmp_path / "none", {})
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(InvalidInput, match="larger than 1048576 bytes"):
-        config_file.load(tmp_path / "large", {})
+        switches.load(tmp_path / "large", {})
 
 
 @pytest.mark.parametrize(

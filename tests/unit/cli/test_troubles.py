@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.core import Event, ObjectReference
 from kubewright.api.meta import ObjectMeta
 from kubewright.cli.explain.story import Story
-from kubewright.cli.troubles import page
+from kubewright.cli.troubles import command
 from kubewright.cli.troubles.decide import Trouble, Troubles, Warned, troubles, waits, warnings
 from kubewright.runtime.records import Pass, Waited
 
@@ -154,7 +154,7 @@ def test_which_waits_are_told(passes, told):
 
 def test_waits_as_text():
     found = Troubles(waits=tuple(waits([record("a", waited("Secret keys", minutes=2))], NOW)), looked_at=1)
-    assert [each.text for each in page.lines(found, NOW)][1:] == [
+    assert [each.text for each in command.lines(found, NOW)][1:] == [
         "the longest waits of the controllers",
         "  2m      ns: machine a waits for Secret keys",
         "          make it",
@@ -162,13 +162,13 @@ def test_waits_as_text():
 
 
 def test_nothing_is_wrong_as_text():
-    (line,) = page.lines(Troubles(namespace="ns", looked_at=4), NOW)
+    (line,) = command.lines(Troubles(namespace="ns", looked_at=4), NOW)
     assert line.text == "namespace ns: all is well; 4 objects were looked at"
 
 
 def test_what_could_not_be_read_is_not_called_well():
     found = Troubles(namespace="ns", notes=("machines is forbidden",))
-    assert [each.text for each in page.lines(found, NOW)] == [
+    assert [each.text for each in command.lines(found, NOW)] == [
         "namespace ns: no trouble was found, but not everything could be read",
         "note: machines is forbidden",
     ]
@@ -191,7 +191,7 @@ def test_troubles_as_text():
         ),
         warnings=(Warned(about="pod/p", reason="Failed", message="no", at=ago(minutes=2), count=3),),
     )
-    assert [each.text for each in page.lines(found, NOW)] == [
+    assert [each.text for each in command.lines(found, NOW)] == [
         "all namespaces: 6 of 9 objects wait for something",
         "  ns: 5 machine.machine.sapcloud.io m0, m1, m2 and 2 more: Unknown for 3m",
         "      x",
@@ -204,4 +204,4 @@ def test_troubles_as_text():
 
 def test_more_troubles_than_a_screen_has_lines_are_counted():
     found = Troubles(namespace="ns", troubles=tuple(Trouble(kind=SET, names=(f"s{n}",)) for n in range(33)))
-    assert [each.text for each in page.lines(found, NOW)][-1] == "  and 3 more; -o json has all"
+    assert [each.text for each in command.lines(found, NOW)][-1] == "  and 3 more; -o json has all"

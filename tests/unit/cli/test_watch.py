@@ -11,7 +11,7 @@ from kubewright.api.core import Event
 from kubewright.api.core import ObjectReference as Reference
 from kubewright.api.meta import ObjectMeta
 from kubewright.cli.demo.view import Row, View, fitting
-from kubewright.cli.watch.view import line, view_of
+from kubewright.cli.watch.command import line, view_of
 from kubewright.testing.scenes import machine, node
 
 

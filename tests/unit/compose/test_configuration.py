@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from kubewright.compose.configuration import HIDDEN, configuration
+from kubewright.compose.on_kubernetes import HIDDEN, configuration
 from kubewright.compose.options import Election, Options
 from kubewright.machines.settings import MachineSettings
 

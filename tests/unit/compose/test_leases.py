@@ -11,7 +11,7 @@ from msgspec import structs
 
 from kubewright.api.core import LEASE, Lease
 from kubewright.apiserver.server import ApiServer
-from kubewright.compose.leases import Announced
+from kubewright.compose.embedded import Announced
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.leader import Elector, LostLease

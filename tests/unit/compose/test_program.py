@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.compose.program import called
+from kubewright.compose.options import called
 
 HERE = Path("/srv/kubewright")
 CASES = [

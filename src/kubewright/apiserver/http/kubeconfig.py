@@ -13,7 +13,7 @@ Theory.      Our entries are written anew at each start (the port may have chang
 Invariants.  Mode 0600, and always a whole file: a reader meanwhile sees the old or the new one. An entry that
              is ours already keeps what others added to it (a namespace, a proxy). An entry of the same name
              that is not ours is refused. Without a change the text is the same.
-Called by    the composition root, when the server listens; ``cli.up.merging``.
+Called by    the composition root, when the server listens; ``cli.up.command``.
 """
 
 import json

@@ -1,7 +1,5 @@
 """``kubewright cluster``: what a cluster of Cluster API consists of, and how to reach it.
 
-``reading``   its objects, from the server
-``tree``      them as a tree, with what each of them waits for
-``page``      the tree as text
-``command``   the commands
+``tree``      its objects as a tree, with what each of them waits for (pure)
+``command``   the commands: they read the objects, and print the tree
 """

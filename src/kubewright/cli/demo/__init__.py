@@ -5,10 +5,8 @@ Theory.      A temporary ``up`` with short time-outs, and a story of five chapte
 Files        ``view``       machines, nodes and VMs counted, and what changed between two looks (pure)
              ``story``      what every story has: chapters, what each does, and when it has ended
              ``machines``   the story of a few machines of ``machine.sapcloud.io``
-             ``clusters``   the story of a cluster of Cluster API
-             ``manifests``  the objects of that cluster (pure)
-             ``lines``      long lines, broken where a reader and a shell can follow (pure)
-             ``stage``      how it is shown: line by line, and live on a terminal
+             ``clusters``   the story of a cluster of Cluster API, and the objects of that cluster
+             ``stage``      how it is shown: line by line, with long lines broken, and live on a terminal
 """
 
 import asyncio
@@ -23,7 +21,7 @@ from kubewright.cli.demo.clusters import CLUSTERS
 from kubewright.cli.demo.machines import MACHINES
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.story import Story, tell
-from kubewright.cli.signals import run_until_signal
+from kubewright.cli.switches import run_until_signal
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import ServerConfig
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kubewright.api import catalog
 from kubewright.api.cluster.conditions import FALSE, UNKNOWN, ClusterPhase, ConditionType, MachinePhase
+from kubewright.api.cluster.names import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -24,12 +25,96 @@ from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE, Node
 from kubewright.api.kinds import Kind
 from kubewright.cli.counts import ready
-from kubewright.cli.demo import manifests
 from kubewright.cli.demo.story import Chapter, Demo, Story
 from kubewright.cli.demo.view import GONE, Row, View, Words
 from kubewright.compose import worlds
 from kubewright.compose.options import Options
 from kubewright.wire.gvk import Key
+
+Object = dict[str, Any]
+
+CLUSTER_NAME = "blue"
+CONTROL_PLANE, WORKERS = "blue-control-plane", "blue-workers"
+VERSION = "v1.34.0"
+SILENT_FOR = "3s"
+"""How long a node may be silent before the health check has its machine replaced."""
+
+_CORE, _BOOTSTRAP, _INFRA = (
+    f"{group}cluster.x-k8s.io/v1beta1" for group in ("", "bootstrap.", "infrastructure.")
+)
+
+
+def example() -> list[Object]:
+    """One control plane machine and three workers, in the order of the example."""
+    return [
+        _cluster(),
+        _object(_INFRA, "KubewrightCluster", CLUSTER_NAME, {}),
+        _control_plane(),
+        _object(_BOOTSTRAP, "KubeadmConfig", CONTROL_PLANE, {"initConfiguration": {}}),
+        _object(_INFRA, "KubewrightMachine", CONTROL_PLANE, {}),
+        _workers(),
+        _object(_BOOTSTRAP, "KubeadmConfigTemplate", WORKERS, {"template": {"spec": _joining()}}),
+        _object(_INFRA, "KubewrightMachineTemplate", WORKERS, {"template": {"spec": {}}}),
+    ]
+
+
+def health_check() -> Object:
+    """Workers whose node is silent are replaced."""
+    spec = {
+        "clusterName": CLUSTER_NAME,
+        "selector": {"matchLabels": {DEPLOYMENT_NAME_LABEL: WORKERS}},
+        "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": SILENT_FOR}],
+    }
+    return _object(_CORE, "MachineHealthCheck", WORKERS, spec)
+
+
+def _cluster() -> Object:
+    pods, services = {"cidrBlocks": ["10.244.0.0/16"]}, {"cidrBlocks": ["10.96.0.0/16"]}
+    spec = {
+        "clusterNetwork": {"pods": pods, "services": services},
+        "infrastructureRef": _ref(_INFRA, "KubewrightCluster", CLUSTER_NAME),
+    }
+    return _object(_CORE, "Cluster", CLUSTER_NAME, spec)
+
+
+def _control_plane() -> Object:
+    spec = _machine(
+        _ref(_BOOTSTRAP, "KubeadmConfig", CONTROL_PLANE), _ref(_INFRA, "KubewrightMachine", CONTROL_PLANE)
+    )
+    made = _object(_CORE, "Machine", CONTROL_PLANE, spec)
+    return {**made, "metadata": {**made["metadata"], "labels": {CONTROL_PLANE_LABEL: ""}}}
+
+
+def _workers() -> Object:
+    machine = _machine(
+        _ref(_BOOTSTRAP, "KubeadmConfigTemplate", WORKERS), _ref(_INFRA, "KubewrightMachineTemplate", WORKERS)
+    )
+    spec = {"clusterName": CLUSTER_NAME, "replicas": 3, "selector": {}, "template": {"spec": machine}}
+    return _object(_CORE, "MachineDeployment", WORKERS, spec)
+
+
+def _machine(bootstrap: Object, infrastructure: Object) -> Object:
+    """The spec of a machine."""
+    return {
+        "clusterName": CLUSTER_NAME,
+        "version": VERSION,
+        "bootstrap": {"configRef": bootstrap},
+        "infrastructureRef": infrastructure,
+    }
+
+
+def _joining() -> Object:
+    flags = {"node-labels": "example.com/pool=workers"}
+    return {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": flags}}}
+
+
+def _object(api_version: str, kind: str, name: str, spec: Mapping[str, Any]) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+
+
+def _ref(api_version: str, kind: str, name: str) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "name": name}
+
 
 NAMESPACE = "default"
 NEW = "v1.34.1"
@@ -133,29 +218,29 @@ class Clusters(Demo):
         return found
 
     async def create(self) -> None:
-        for body in manifests.example():
+        for body in example():
             await self.embedded.client.create(KINDS[body["kind"]], body, namespace=NAMESPACE)
 
     async def watch(self) -> None:
-        await self.embedded.client.create(MACHINE_HEALTH_CHECK, manifests.health_check(), namespace=NAMESPACE)
+        await self.embedded.client.create(MACHINE_HEALTH_CHECK, health_check(), namespace=NAMESPACE)
 
     async def kill_one(self) -> None:
         """Kill the first of the workers."""
         rows = (await self.look()).rows
-        self.kill(next(row.name for row in rows if row.name != manifests.CONTROL_PLANE))
+        self.kill(next(row.name for row in rows if row.name != CONTROL_PLANE))
 
     async def roll(self) -> None:
         await self.count_anew()
         change = {"spec": {"template": {"spec": {"version": NEW}}}}
-        await self.embedded.client.patch(MACHINE_DEPLOYMENT, Key(NAMESPACE, manifests.WORKERS), change)
+        await self.embedded.client.patch(MACHINE_DEPLOYMENT, Key(NAMESPACE, WORKERS), change)
 
     async def delete(self) -> None:
-        await self.embedded.client.delete(CLUSTER, Key(NAMESPACE, manifests.CLUSTER_NAME))
+        await self.embedded.client.delete(CLUSTER, Key(NAMESPACE, CLUSTER_NAME))
 
 
 def rolled(now: View) -> bool:
     """Whether all workers are of the new version, and the control plane is as it was."""
-    versions = {row.sort for row in now.rows if row.name != manifests.CONTROL_PLANE}
+    versions = {row.sort for row in now.rows if row.name != CONTROL_PLANE}
     return now.settled(4) and versions == {NEW}
 
 
@@ -172,8 +257,7 @@ CHAPTERS = (
         Clusters.watch,
         lambda demo, now: now.settled(4) and demo.healthy == 3,
         remark=lambda demo: (
-            f"{demo.healthy} of 3 workers are healthy; one whose node is silent for "
-            f"{manifests.SILENT_FOR} is replaced"
+            f"{demo.healthy} of 3 workers are healthy; one whose node is silent for {SILENT_FOR} is replaced"
         ),
     ),
     Chapter(

@@ -1,8 +1,10 @@
 """How the demo is shown: one line per event, and on a terminal a live table below them."""
 
 import os
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -11,10 +13,47 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kubewright.cli.cluster.page import LEAST_NAME, shortened
-from kubewright.cli.demo.lines import INDENT, command, sentence
+from kubewright.cli.cluster.tree import LEAST_NAME, shortened
 from kubewright.cli.demo.view import EMPTY, LEAVING, RUNNING, Row, View, Words, fitting, happened
-from kubewright.compose.program import program
+from kubewright.compose.options import program
+
+INDENT = 5
+"""Columns before what belongs to a chapter."""
+
+
+def sentence(text: str, width: int | None, *, first: str = "", hang: int = 0) -> str:
+    """``first`` and the text, in lines of ``width`` (None: in one); the others begin after ``hang``."""
+    if width is None:
+        return first + text
+    room = max(width, hang + 20)
+    return textwrap.fill(
+        text, room, initial_indent=first, subsequent_indent=" " * hang, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def command(text: str, width: int | None) -> str:
+    """A command after a prompt. Where it is broken a shell reads on: after a backslash, or inside quotes."""
+    first, hang = " " * INDENT + "$ ", " " * (INDENT + 4)
+    if width is None:
+        return first + text
+    lines, line = [], first
+    for word in _words(text):
+        if len(line) + len(word) + len(" \\") > width and line != first:
+            lines.append(line.rstrip() + " \\")
+            line = hang
+        line += word + " "
+        while len(line) > width + 1 and (cut := line.rfind(" ", len(hang), width - 1)) > 0:
+            quoted = "".join([*lines, line[:cut]]).count("'") % 2 == 1
+            lines.append(line[:cut] + ("" if quoted else " \\"))
+            line = hang + line[cut + 1 :]
+    return "\n".join([*lines, line.rstrip()])
+
+
+def _words(text: str) -> list[str]:
+    """As a shell splits a command, with the quotes left on, and each switch with its value."""
+    return re.findall(r"(?:--?[\w-]+ )?(?:[^\s']|'[^']*')+", text)
+
 
 PADDING = 4
 """Columns between two columns of the table."""

@@ -92,7 +92,7 @@ def serve(  # noqa: PLR0913 -- each is a switch of the command line
 ) -> None:
     """Serve a manager that runs with --driver grpc, until Ctrl-C."""
     from kubewright.base.clock import SystemClock
-    from kubewright.cli.signals import run_until_signal
+    from kubewright.cli.switches import run_until_signal
 
     switches.log_at(log_level)
     files = (authorities, certificate, key)

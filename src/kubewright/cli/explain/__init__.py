@@ -6,9 +6,9 @@ Theory.      There are two sources. The manager keeps the last plan of each key 
              that the user may read, and performs none of their steps (``dry_run``). Each answer says which of
              the two it is from.
 Files        ``subjects``  the kinds that can be explained, and how a user names one (pure)
-             ``story``     the answer about one object as a value, from conditions, passes and plans (pure)
+             ``story``     the answer about one object as a value, from conditions, passes and plans, and as
+                           lines of text (pure)
              ``reading``   requests: the objects, their events, and the manager's records
              ``dry_run``   the controllers' decisions, run in this process on what the server shows
-             ``page``      the story as text (pure)
              ``command``   the command
 """

@@ -18,7 +18,8 @@ from kubewright.api.core import NODE
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.cli.asking import asked, refuse_unknown
-from kubewright.cli.explain import dry_run, page, reading
+from kubewright.cli.explain import dry_run, reading
+from kubewright.cli.explain import story as telling
 from kubewright.cli.explain.dry_run import DryRun
 from kubewright.cli.explain.reading import Managed
 from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
@@ -78,10 +79,10 @@ def explain(where: Where, what: Asked, output: str) -> None:
 
 def show(stories: list[Story], now: datetime) -> None:
     """Print stories, with an empty line between two."""
-    print_lines([each for story in stories for each in (*page.lines(story, now), page.Line(""))][:-1])
+    print_lines([each for story in stories for each in (*telling.lines(story, now), telling.Line(""))][:-1])
 
 
-def print_lines(lines: Sequence[page.Line]) -> None:
+def print_lines(lines: Sequence[telling.Line]) -> None:
     """Print lines: with colours and no wider than it on a terminal, plain and whole in a pipe."""
     lines = [replace(each, text=printable(each.text)) for each in lines]
     if not sys.stdout.isatty():

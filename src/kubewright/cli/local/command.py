@@ -1,4 +1,4 @@
-"""``local setup`` and ``local restore``: look, plan, write; thin around ``plan`` and ``garden``.
+"""``local setup`` and ``local restore``: look, plan, write; thin around ``plan``.
 
 Theory.      ``setup`` gets both kubeconfigs, looks at the Deployment and at the files, writes the record, and
              then acts: files first, then one patch that names the version it was computed from, then it waits
@@ -7,16 +7,19 @@ Theory.      ``setup`` gets both kubeconfigs, looks at the Deployment and at the
              is kept in memory.
 Invariants.  The record is written before each change, in one piece, and removed last. One process at a time
              works in a project: it holds a lock on the folder, but not while it only waits for pods to end.
-Called by    ``switches``.
+Called by    ``cli.local``, whose switches are the options.
 """
 
 import asyncio
+import base64
+import binascii
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,15 +28,115 @@ from kubewright.apiserver.http.pki import OWNER_ONLY_FOLDER, write_private
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.cli.asking import require_namespace
-from kubewright.cli.local import garden, plan
-from kubewright.cli.local.plan import Options, Record, Replaced, Scaled, Settled
+from kubewright.cli.local import plan
+from kubewright.cli.local.plan import Options, Record, Replaced, Scaled, Settled, Shoot
 from kubewright.kube import config
 from kubewright.kube.access import access, with_absolute_paths
 from kubewright.kube.client import Client
+from kubewright.kube.config import inline_access
 from kubewright.kube.patches import onto
 from kubewright.wire import goyaml
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import Conflict, Forbidden, NotFound
 from kubewright.wire.gvk import Key
+
+GROUP_VERSION = "authentication.gardener.cloud/v1alpha1"
+SHORTEST = 600
+"""Seconds: less than that Gardener refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A kubeconfig, and until when it is good, as Gardener writes it."""
+
+    kubeconfig: bytes
+    until: str
+
+    def __repr__(self) -> str:
+        return f"Issued(until={self.until!r})"
+
+
+def shoot(garden: tuple[Path, str], project: str, name: str) -> Shoot:
+    """The shoot of a project, in a garden: a kubeconfig and its context. Project ``garden`` has seeds."""
+    namespace = "garden" if project == "garden" else f"garden-{project}"
+    return Shoot(garden=str(garden[0]), context=garden[1], namespace=namespace, name=name)
+
+
+def path(of: Shoot) -> str:
+    """Where a kubeconfig for this shoot is asked for."""
+    return f"/apis/core.gardener.cloud/v1beta1/namespaces/{of.namespace}/shoots/{of.name}/adminkubeconfig"
+
+
+def body(seconds: int) -> bytes:
+    """What is posted there."""
+    spec = {"expirationSeconds": seconds}
+    return msgspec.json.encode({"apiVersion": GROUP_VERSION, "kind": "AdminKubeconfigRequest", "spec": spec})
+
+
+def issued(answer: bytes, of: Shoot) -> Issued:
+    """The kubeconfig in an answer.
+
+    Raises:
+        InvalidInput: there is none, or one that would run a program or read a file.
+    """
+    source = f"the kubeconfig that the garden gave for {of.namespace}/{of.name}"
+    try:
+        status = msgspec.json.decode(answer, type=dict[str, Any]).get("status")
+        if not isinstance(status, Mapping):
+            raise ValueError("no status")
+        content = base64.b64decode(status.get("kubeconfig") or "", validate=True)
+    except (msgspec.DecodeError, binascii.Error, TypeError, ValueError):
+        raise InvalidInput(f"{source} cannot be read") from None
+    if not content:
+        raise InvalidInput(f"{source} is empty")
+    inline_access(content, source=source)
+    until = status.get("expirationTimestamp")
+    return Issued(
+        content, until if isinstance(until, str) and len(until) < 40 and until.isprintable() else "?"
+    )
+
+
+async def ask(client: Client, of: Shoot, seconds: int) -> Issued:
+    """Ask a garden for a kubeconfig.
+
+    Raises:
+        InvalidInput: there is no such shoot, we may not have its kubeconfig, or the answer is no kubeconfig.
+        ApiError, TransportError: the garden refused for another reason, or did not answer.
+    """
+    try:
+        answer = await client.send(client.request("POST", path(of), body(seconds)), safe=True)
+    except NotFound:
+        raise InvalidInput(
+            f"{client.name} has no shoot {of.name} in namespace {of.namespace}, or is no garden"
+        ) from None
+    except Forbidden:
+        raise InvalidInput(
+            f"{client.name} gives you no admin kubeconfig of shoot {of.name} in namespace {of.namespace}"
+        ) from None
+    return issued(answer.body, of)
+
+
+def garden_of(landscape: str, config: bytes, source: str) -> tuple[Path, str]:
+    """The kubeconfig of a garden and its context, from the configuration of gardenctl.
+
+    Raises:
+        InvalidInput: it cannot be read, or has no such garden.
+    """
+    try:
+        found = goyaml.loads(config)
+    except goyaml.Unreadable as error:
+        raise InvalidInput(f"{source}: not YAML{f' in line {error.line}' if error.line else ''}") from None
+    entries = found.get("gardens") if isinstance(found, Mapping) else None
+    gardens = {
+        str(each.get("identity")): each
+        for each in (entries if isinstance(entries, list) else ())
+        if isinstance(each, Mapping) and each.get("identity") and isinstance(each.get("kubeconfig"), str)
+    }
+    entry = gardens.get(landscape) or gardens.get(f"sap-landscape-{landscape}")
+    if entry is None:
+        known = ", ".join(sorted(gardens)) or "none"
+        raise InvalidInput(f"{source} has no garden {landscape!r}; there are: {known}")
+    return Path(entry["kubeconfig"]).expanduser(), str(entry.get("context") or "")
+
 
 POLL_SECONDS = 0.3
 WRITES = 5
@@ -85,7 +188,7 @@ async def taken_over(
     """As ``set_up``, with settled options and a clock."""
     if wanted.skipped:
         say(wanted.skipped)
-    shown = replace(options, expiry=garden.SHORTEST) if dry_run else options
+    shown = replace(options, expiry=SHORTEST) if dry_run else options
     async with AsyncExitStack() as closed:
         with _alone(options.here):
             recorded = _recorded(options.here)
@@ -236,11 +339,11 @@ async def _clusters(options: Options, wanted: Settled, clock: Clock) -> Clusters
     where = _garden(options)
     client = Client(config.load(*where, clock=clock), clock, name=f"the garden of {where[0]}")
     try:
-        target = await garden.ask(client, garden.shoot(where, options.project, wanted.target), options.expiry)
+        target = await ask(client, shoot(where, options.project, wanted.target), options.expiry)
         if wanted.control is None:
-            seed = garden.shoot(where, "garden", options.seed)
+            seed = shoot(where, "garden", options.seed)
             place = msgspec.structs.replace(place, seed=seed)
-            control = (await garden.ask(client, seed, options.expiry)).kubeconfig
+            control = (await ask(client, seed, options.expiry)).kubeconfig
     finally:
         await client.close()
     return Clusters(control, target.kubeconfig, place, target.until)
@@ -255,7 +358,7 @@ async def _control(record: Record, clock: Clock) -> bytes:
     where = (Path(record.seed.garden), record.seed.context)
     client = Client(config.load(*where, clock=clock), clock, name=f"the garden of {where[0]}")
     try:
-        return (await garden.ask(client, record.seed, garden.SHORTEST)).kubeconfig
+        return (await ask(client, record.seed, SHORTEST)).kubeconfig
     finally:
         await client.close()
 
@@ -268,7 +371,7 @@ def _garden(options: Options) -> tuple[Path, str]:
     content = _content(path)
     if content is None:
         raise InvalidInput(f"there is no {path} that names gardens; say --garden-kubeconfig PATH")
-    return garden.garden_of(options.landscape, content, str(path))
+    return garden_of(options.landscape, content, str(path))
 
 
 def _localized(path: Path) -> bytes:

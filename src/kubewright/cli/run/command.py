@@ -1,4 +1,8 @@
-"""``kubewright run``: the controllers on real clusters."""
+"""``kubewright run``: what a user typed as options, and the controllers on real clusters.
+
+Invariants.  Every value is checked before anything is connected to.
+Called by    ``cli.run.switches``.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,8 +17,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.names import fnv32a
 from kubewright.cli.run import mcm
 from kubewright.cli.run.switches import RunSwitches
-from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import bootstrap, driver_options
+from kubewright.cli.switches import bootstrap, driver_options, run_until_signal
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on

@@ -1,5 +1,7 @@
 """The switches of ``kubewright run`` with their help, and their values as one object.
 
+Theory.      ``RunSwitches`` has a row for each switch of ours, ``mcm.SWITCHES`` one for each of MCM's; the
+             parameters of the command are made of both.
 Names        are those of machine-controller-manager and of Kubernetes' own programs where they have the
              switch.
 Called by    ``app``, which must stay quick to import: what help lists is imported when help is asked for;
@@ -8,7 +10,7 @@ Called by    ``app``, which must stay quick to import: what help lists is import
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +19,284 @@ import typer
 from typer.core import TyperCommand
 
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.run import config_file
+from kubewright.base.limits import CONFIG_BYTES
 from kubewright.cli.run.mcm import BY_NAME, SWITCHES, Switch, log_level
-from kubewright.cli.switches import log_at, path_of
+from kubewright.cli.switches import (
+    ENCRYPTION_ALGORITHM,
+    DriverName,
+    DriverOption,
+    EncryptionAlgorithm,
+    StrictRunning,
+    Verbosity,
+    log_at,
+    path_of,
+    rows,
+    with_parameters,
+)
+from kubewright.wire import goyaml
+
+
+def load(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
+    """What a file says, by the parameters of the command.
+
+    Args:
+        path: the file.
+        names: the parameter of each switch that the command has, by the switch's name without dashes.
+
+    Raises:
+        InvalidInput: it cannot be read, is too large, or is no mapping; or names a switch that there is not.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(CONFIG_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(f"--config {path}: {error.strerror}") from None
+    if len(data) > CONFIG_BYTES:
+        raise InvalidInput(f"--config {path}: larger than {CONFIG_BYTES} bytes")
+    return parsed(data, names, str(path))
+
+
+def parsed(data: bytes, names: Mapping[str, str], source: str) -> dict[str, Any]:
+    """As ``load``, from the content of the file."""
+    try:
+        documents = goyaml.load_all(data)
+    except goyaml.Unreadable as error:
+        raise InvalidInput(f"--config {source}: {error}") from None
+    if len(documents) > 1:
+        raise InvalidInput(f"--config {source}: it has more than one document")
+    found = documents[0] if documents else None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise InvalidInput(f"--config {source}: it is no mapping from switches to values")
+    for name, value in found.items():
+        if name not in names:
+            raise InvalidInput(f"--config {source}: there is no switch --{name}")
+        if any(not isinstance(each, _SCALARS) for each in (value if isinstance(value, list) else [value])):
+            raise InvalidInput(f"--config {source}: {name} wants a text, a number, true or false, or a list")
+    return {names[name]: _plain(value) for name, value in found.items()}
+
+
+_SCALARS = (str, int, float)
+
+
+def _plain(value: Any) -> Any:
+    """A value as the command line would give it; booleans and lists as they are."""
+    if isinstance(value, bool):
+        return value
+    return [str(each) for each in value] if isinstance(value, list) else str(value)
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Let what the file says take the place of the defaults."""
+    if path is not None:
+        options = [each for each in context.command.params if each.name != "config"]
+        names = {word.lstrip("-"): str(each.name) for each in options for word in each.opts}
+        several = {each.name for each in options if getattr(each, "multiple", False)}
+        context.default_map = {
+            name: [value] if name in several and isinstance(value, str) else value
+            for name, value in load(path, names).items()
+        }
+    return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSwitches:
+    """Kubewright's own switches of ``run``, and those of both: a row each, with type, help and default.
+
+    ``mcm``: of MCM's switches those that the user typed, by name.
+    """
+
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="A YAML file with switches, as NAME: VALUE; those of the command line have precedence.",
+            metavar="FILE",
+            is_eager=True,
+            callback=_read_config,
+            parser=path_of("--config"),
+        ),
+    ] = None
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            "--control-kubeconfig",
+            help="The control cluster, where machines are declared; "
+            "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
+            metavar="PATH",
+            parser=path_of("--kubeconfig"),
+        ),
+    ] = None
+    target_kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="The cluster that nodes join; default: the control cluster; `none`: VMs join no cluster.",
+            metavar="PATH",
+            parser=path_of("--target-kubeconfig"),
+        ),
+    ] = None
+    namespace: Annotated[
+        str,
+        typer.Option(
+            help="Only objects in these namespaces: comma-separated names, or prefixes as in "
+            "'team-*'; default: all.",
+            metavar="LIST",
+        ),
+    ] = ""
+    exclude_namespace: Annotated[
+        str, typer.Option(help="No objects in these namespaces; names and prefixes too.", metavar="LIST")
+    ] = ""
+    watch_filter: Annotated[
+        str,
+        typer.Option(
+            help="Only objects whose label cluster.x-k8s.io/watch-filter says this; for the controllers of "
+            "Cluster API.",
+            metavar="VALUE",
+        ),
+    ] = ""
+    shard: Annotated[
+        str,
+        typer.Option(
+            help="Work on one shard of the machines and their sets, such as 0/3, beside processes "
+            "that have the "
+            "others.",
+            metavar="INDEX/COUNT",
+        ),
+    ] = ""
+    strict_running: StrictRunning = False
+    controllers: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Comma-separated names of controllers or of groups, as listed below; '*' for the "
+            "usual ones, "
+            "which run without it, '-name' to leave one out. May be repeated.",
+            metavar="LIST",
+        ),
+    ] = None
+    driver: DriverName = ""
+    driver_option: DriverOption = None
+    allow_simulated_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-simulated-nodes",
+            help="Let the simulated cloud's nodes join a cluster that is not kubewright up.",
+        ),
+    ] = False
+    machine_safety_orphan_vms_period: Annotated[
+        str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
+    ] = "30m"
+    machine_safety_apiserver_statuscheck_timeout: Annotated[
+        str,
+        typer.Option(
+            help="When a cluster was unreachable for so long, only deletions go on.", metavar="DURATION"
+        ),
+    ] = "30s"
+    encryption_algorithm: EncryptionAlgorithm = ENCRYPTION_ALGORITHM
+    leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True
+    leader_elect_resource_name: Annotated[
+        str,
+        typer.Option(
+            help="The Lease of the half that runs, or comma-separated those of sets and of machines; "
+            "default: "
+            "machine-controller-manager, machine-controller.",
+            metavar="NAME",
+        ),
+    ] = ""
+    leader_elect_resource_namespace: Annotated[
+        str,
+        typer.Option(
+            help="Where the Leases are; default: the first namespace that is named, else default.",
+            metavar="NS",
+        ),
+    ] = ""
+    leader_elect_lease_duration: Annotated[
+        str, typer.Option(help="How long a Lease lasts that is not renewed.", metavar="DURATION")
+    ] = "30s"
+    leader_elect_renew_deadline: Annotated[
+        str, typer.Option(help="A leader that could not renew for so long stops.", metavar="DURATION")
+    ] = "20s"
+    leader_elect_retry_period: Annotated[
+        str,
+        typer.Option(
+            help="How often another tries, and a leader renews; that every 12s at least.", metavar="DURATION"
+        ),
+    ] = "12s"
+    leader_elect_exit: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect-exit", help="Exit when a Lease is lost, instead of being a candidate again."
+        ),
+    ] = False
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port",
+            "--port",
+            help="Serve /healthz, /readyz and /metrics on this port.",
+            metavar="N",
+            min=0,
+            max=65535,
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            help="The address to serve these and webhooks on; default: 127.0.0.1, in a pod all.",
+            metavar="IP",
+        ),
+    ] = None
+    webhook_port: Annotated[
+        int,
+        typer.Option(help="Serve admission webhooks on this port; 0: none.", metavar="N", min=0, max=65535),
+    ] = 0
+    webhook_service: Annotated[
+        str,
+        typer.Option(
+            help="The Service by which the API server reaches that port; default in a pod: "
+            "kubewright-webhooks "
+            "in its namespace.",
+            metavar="NS/NAME",
+        ),
+    ] = ""
+    webhook_url: Annotated[
+        str,
+        typer.Option(help="Or the address by which it does: https://HOST:PORT.", metavar="URL"),
+    ] = ""
+    webhook_failure_policy: Annotated[
+        Literal["Ignore", "Fail"],
+        typer.Option(help="What the API server does with a write while no webhook answers."),
+    ] = "Ignore"
+    restore_image: Annotated[
+        str,
+        typer.Option(
+            help="The image of this program, for pods that put a snapshot into the volumes of an "
+            "etcd; without "
+            "it etcd in pods is not restored.",
+            metavar="IMAGE",
+        ),
+    ] = ""
+    placeholder_image: Annotated[
+        str,
+        typer.Option(
+            help="The image of placeholders that keep room free; empty: the pause image of Kubernetes.",
+            metavar="IMAGE",
+        ),
+    ] = ""
+    snapshot_folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for files of ControlPlaneSnapshots that name no bucket, such as a "
+            "mounted volume; "
+            "all replicas need the same one. Without it each snapshot has to name a bucket.",
+            file_okay=False,
+            metavar="DIR",
+        ),
+    ] = None
+    log_level: Verbosity = "info"
+    mcm: Mapping[str, str] = field(default_factory=dict)
 
 
 class RunCommand(TyperCommand):
@@ -49,21 +326,17 @@ class RunCommand(TyperCommand):
                     formatter.write(f"{' ' * formatter.current_indent}Lease {lease}: {names}\n")
 
 
-def with_switches_of_mcm(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a parameter for each switch of ``mcm``; those that the user gave are its ``mcm``."""
+def takes_all(command: Callable[[RunSwitches], None]) -> Callable[..., None]:
+    """The command with a parameter for each row of ``RunSwitches`` and of ``mcm.SWITCHES``."""
 
     @wraps(command)
-    def called(context: typer.Context, **typed: Any) -> None:
-        values = {name: typed.pop(_parameter(name)) for name in BY_NAME}
-        given = {name: text for name, text in values.items() if _is_given(context, name)}
-        command(context, mcm=given, **typed)
+    def called(context: typer.Context, **values: Any) -> None:
+        texts = {name: values.pop(_parameter(name)) for name in BY_NAME}
+        given = {name: text for name, text in texts.items() if _is_given(context, name)}
+        command(RunSwitches(**values, mcm=given))
 
-    signature = inspect.signature(command)
-    own = [each for each in signature.parameters.values() if each.name != "mcm"]
-    parameters = [*own, *(_declared(each) for each in SWITCHES)]
-    called.__dict__["__signature__"] = signature.replace(parameters=parameters)  # what typer reads
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
-    return called
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    return with_parameters(called, [context, *rows(RunSwitches), *map(_declared, SWITCHES)])
 
 
 def _parameter(name: str) -> str:
@@ -102,247 +375,7 @@ def _without_value(word: str, flags: Mapping[str, tuple[str, list[str]]]) -> tup
     raise InvalidInput(f"{name} {value!r}: write true or false")
 
 
-def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Let what the file says take the place of the defaults."""
-    if path is not None:
-        options = [each for each in context.command.params if each.name != "config"]
-        names = {word.lstrip("-"): str(each.name) for each in options for word in each.opts}
-        several = {each.name for each in options if getattr(each, "multiple", False)}
-        context.default_map = {
-            name: [value] if name in several and isinstance(value, str) else value
-            for name, value in config_file.load(path, names).items()
-        }
-    return path
-
-
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="A YAML file with switches, as NAME: VALUE; those of the command line have precedence.",
-        metavar="FILE",
-        is_eager=True,
-        callback=_read_config,
-        parser=path_of("--config"),
-    ),
-]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        "--control-kubeconfig",
-        help="The control cluster, where machines are declared; "
-        "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
-        metavar="PATH",
-        parser=path_of("--kubeconfig"),
-    ),
-]
-TargetKubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        help="The cluster that nodes join; default: the control cluster; `none`: VMs join no cluster.",
-        metavar="PATH",
-        parser=path_of("--target-kubeconfig"),
-    ),
-]
-Namespace = Annotated[
-    str,
-    typer.Option(
-        help="Only objects in these namespaces: comma-separated names, or prefixes as in "
-        "'team-*'; default: all.",
-        metavar="LIST",
-    ),
-]
-ExcludedNamespace = Annotated[
-    str, typer.Option(help="No objects in these namespaces; names and prefixes too.", metavar="LIST")
-]
-WatchFilter = Annotated[
-    str,
-    typer.Option(
-        help="Only objects whose label cluster.x-k8s.io/watch-filter says this; for the controllers of "
-        "Cluster API.",
-        metavar="VALUE",
-    ),
-]
-OfShard = Annotated[
-    str,
-    typer.Option(
-        help="Work on one shard of the machines and their sets, such as 0/3, beside processes that have the "
-        "others.",
-        metavar="INDEX/COUNT",
-    ),
-]
-Controllers = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Comma-separated names of controllers or of groups, as listed below; '*' for the usual ones, "
-        "which run without it, '-name' to leave one out. May be repeated.",
-        metavar="LIST",
-    ),
-]
-SimulatedNodes = Annotated[
-    bool,
-    typer.Option(
-        "--allow-simulated-nodes",
-        help="Let the simulated cloud's nodes join a cluster that is not kubewright up.",
-    ),
-]
-OrphanPeriod = Annotated[
-    str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
-]
-UnreachableAfter = Annotated[
-    str,
-    typer.Option(
-        help="When a cluster was unreachable for so long, only deletions go on.", metavar="DURATION"
-    ),
-]
-LeaderElect = Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")]
-LeaseName = Annotated[
-    str,
-    typer.Option(
-        help="The Lease of the half that runs, or comma-separated those of sets and of machines; default: "
-        "machine-controller-manager, machine-controller.",
-        metavar="NAME",
-    ),
-]
-LeaseNamespace = Annotated[
-    str,
-    typer.Option(
-        help="Where the Leases are; default: the first namespace that is named, else default.", metavar="NS"
-    ),
-]
-LeaseDuration = Annotated[
-    str, typer.Option(help="How long a Lease lasts that is not renewed.", metavar="DURATION")
-]
-RenewDeadline = Annotated[
-    str, typer.Option(help="A leader that could not renew for so long stops.", metavar="DURATION")
-]
-RetryPeriod = Annotated[
-    str,
-    typer.Option(
-        help="How often another tries, and a leader renews; that every 12s at least.", metavar="DURATION"
-    ),
-]
-LeaderElectExit = Annotated[
-    bool,
-    typer.Option(
-        "--leader-elect-exit", help="Exit when a Lease is lost, instead of being a candidate again."
-    ),
-]
-HealthPort = Annotated[
-    int | None,
-    typer.Option(
-        "--health-port",
-        "--port",
-        help="Serve /healthz, /readyz and /metrics on this port.",
-        metavar="N",
-        min=0,
-        max=65535,
-    ),
-]
-HealthAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        help="The address to serve these and webhooks on; default: 127.0.0.1, in a pod all.",
-        metavar="IP",
-    ),
-]
-WebhookPort = Annotated[
-    int,
-    typer.Option(help="Serve admission webhooks on this port; 0: none.", metavar="N", min=0, max=65535),
-]
-WebhookService = Annotated[
-    str,
-    typer.Option(
-        help="The Service by which the API server reaches that port; default in a pod: kubewright-webhooks "
-        "in its namespace.",
-        metavar="NS/NAME",
-    ),
-]
-WebhookUrl = Annotated[
-    str,
-    typer.Option(help="Or the address by which it does: https://HOST:PORT.", metavar="URL"),
-]
-WebhookPolicy = Annotated[
-    Literal["Ignore", "Fail"],
-    typer.Option(help="What the API server does with a write while no webhook answers."),
-]
-
-RestoreImage = Annotated[
-    str,
-    typer.Option(
-        help="The image of this program, for pods that put a snapshot into the volumes of an etcd; without "
-        "it etcd in pods is not restored.",
-        metavar="IMAGE",
-    ),
-]
-
-
-PlaceholderImage = Annotated[
-    str,
-    typer.Option(
-        help="The image of placeholders that keep room free; empty: the pause image of Kubernetes.",
-        metavar="IMAGE",
-    ),
-]
-
-
-SnapshotFolder = Annotated[
-    Path | None,
-    typer.Option(
-        help="The folder for files of ControlPlaneSnapshots that name no bucket, such as a mounted volume; "
-        "all replicas need the same one. Without it each snapshot has to name a bucket.",
-        file_okay=False,
-        metavar="DIR",
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSwitches:
-    """What the user typed; each field is a parameter of the command. ``mcm``: of MCM's switches, by name."""
-
-    kubeconfig: Path | None
-    target_kubeconfig: Path | None
-    namespace: str
-    exclude_namespace: str
-    watch_filter: str
-    shard: str
-    strict_running: bool
-    controllers: list[str] | None
-    driver: str
-    driver_option: list[str] | None
-    allow_simulated_nodes: bool
-    machine_safety_orphan_vms_period: str
-    machine_safety_apiserver_statuscheck_timeout: str
-    encryption_algorithm: str
-    leader_elect: bool
-    leader_elect_resource_name: str
-    leader_elect_resource_namespace: str
-    leader_elect_lease_duration: str
-    leader_elect_renew_deadline: str
-    leader_elect_retry_period: str
-    leader_elect_exit: bool
-    health_port: int | None
-    address: str | None
-    webhook_port: int
-    webhook_service: str
-    webhook_url: str
-    webhook_failure_policy: str
-    restore_image: str
-    placeholder_image: str
-    snapshot_folder: Path | None
-    mcm: Mapping[str, str] = field(default_factory=dict)
-
-
-def typed(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> RunSwitches:
-    """What the user typed, from the parameters of the command; those that are no fields do not count."""
-    own = {each.name for each in fields(RunSwitches)}
-    return RunSwitches(**{name: value for name, value in parameters.items() if name in own}, mcm=mcm)
-
-
-def perform(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> None:
+def perform(typed: RunSwitches) -> None:
     """Run what the user typed, and log at the level of it.
 
     Raises:
@@ -351,5 +384,5 @@ def perform(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> None:
     """
     from kubewright.cli.run.command import run
 
-    log_at(log_level(mcm, parameters["log_level"]))
-    run(typed(parameters, mcm))
+    log_at(log_level(typed.mcm, typed.log_level))
+    run(typed)

@@ -5,6 +5,5 @@ Theory.      ``cli.explain.story`` says of each object what it waits for. Object
              of the last hour about other objects. (``kubewright status`` of a data folder is
              ``cli.serving``.)
 Files        ``decide``   which stories are troubles, and which warnings are shown (pure)
-             ``page``     both as text (pure)
-             ``command``  reads, and prints
+             ``command``  reads, makes lines of both, and prints them
 """

@@ -2,7 +2,7 @@
 
 Invariants.  Each object that waits for something is in one trouble. Machines come first, since
              sets, deployments and clusters wait for their machines.
-Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
+Called by    ``command``, which prints it as lines or, with ``-o json``, as JSON.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""``kubewright up``: ``command`` does the work, ``merging`` puts a context into the user's own kubeconfig."""
+"""``kubewright up``; with ``--merge-kubeconfig`` it also puts a context into the user's own kubeconfig."""

@@ -1,24 +1,79 @@
-"""``kubewright up``: everything in one process, until it is told to stop."""
+"""``kubewright up``: the switches as options, everything in one process until it is told to stop, a greeting.
+
+Invariants.  The user's own kubeconfig changes only with ``--merge-kubeconfig``, and only once the server
+             serves. What a user typed is checked before anything starts.
+Called by    ``cli.app``.
+"""
 
 import asyncio
 import os
 import shlex
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.apiserver.http.kubeconfig import change, ours_in
 from kubewright.apiserver.http.reach import reach
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.signals import run_until_signal
-from kubewright.cli.up.merging import Merge, merge
+from kubewright.cli.switches import (
+    UpSwitches,
+    bootstrap,
+    controllers,
+    driver_options,
+    processes,
+    run_until_signal,
+)
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The switches: the name of the context, and whether it becomes the current one."""
+
+    context: str
+    use: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput for a name that is empty or has unprintable characters."""
+        if not self.context.strip() or not self.context.isprintable():
+            raise InvalidInput(f"--context {self.context!r} is no name of a context")
+
+
+def wanted(context: str, *, merge: bool, use: bool) -> Merge | None:
+    """What the switches ask for; None: to leave the user's file alone.
+
+    Raises:
+        InvalidInput: the context is to be used and not to be merged, or its name is none.
+    """
+    if use and not merge:
+        raise InvalidInput("--use-context goes with --merge-kubeconfig")
+    return Merge(context, use) if merge else None
+
+
+def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[str, str]) -> Path | None:
+    """Put the entries of ``kubeconfig`` (ours) into the user's file; returns its path, None where it is ours.
+
+    Raises:
+        InvalidInput: the file is no kubeconfig, has the name for something else, or cannot be written.
+    """
+    path = users_file(environment)
+    if os.path.realpath(path) == os.path.realpath(kubeconfig):
+        return None
+    change(path, ours_in(kubeconfig.read_bytes(), asked.context, data_dir), use=asked.use)
+    return path
+
+
+def users_file(environment: Mapping[str, str]) -> Path:
+    """The file that ``kubectl config`` writes to."""
+    listed = [each for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    return Path(listed[0] if listed else "~/.kube/config").expanduser()
 
 
 def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> None:
@@ -45,21 +100,25 @@ def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> 
     run_until_signal(work)
 
 
-def server(
-    data_dir: Path,
-    port: int | None,
-    kubeconfig: Path | None,
-    address: str,
-    names: Iterable[str],
-    *,
-    accept_loss: bool,
-) -> ServerConfig:
-    """Where the server keeps its data and is reached, by the values of the switches.
+def serve(typed: UpSwitches) -> None:
+    """``up`` with what the user typed.
 
     Raises:
-        InvalidInput: the address or a name is none.
+        InvalidInput: a switch has a bad value; and as ``up``.
     """
-    return ServerConfig(data_dir, port, kubeconfig, accept_loss, reach(address, names))
+    reached = reach(typed.address, typed.tls_san or ())
+    config = ServerConfig(typed.data_dir, typed.port, typed.kubeconfig, typed.accept_data_loss, reached)
+    options = Options(
+        controllers=controllers(typed.worlds, clusters=not typed.no_clusters),
+        driver=typed.driver,
+        driver_options=driver_options(typed.driver_option or (), typed.driver),
+        bootstrap=bootstrap(typed.encryption_algorithm),
+        strict_running=typed.strict_running,
+        processes=processes(
+            typed.programs, typed.addresses, typed.user, typed.users, shared=typed.share_user
+        ),
+    )
+    up(config, options, wanted(typed.context, merge=typed.merge_kubeconfig, use=typed.use_context))
 
 
 def with_tokens_for_kubeadm(options: Options) -> Options:

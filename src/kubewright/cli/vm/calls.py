@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.signals import Stopped
+from kubewright.cli.switches import Stopped
 from kubewright.compose.folder import private_folder
 from kubewright.driver import registry
 from kubewright.driver.contract import Closing

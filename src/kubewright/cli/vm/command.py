@@ -18,8 +18,7 @@ import msgspec
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import Unusable
+from kubewright.cli.switches import Unusable, run_until_signal
 from kubewright.cli.vm import requests
 from kubewright.cli.vm.calls import Chosen, Patience, answered, opened, unless_stopped
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec

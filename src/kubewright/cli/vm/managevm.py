@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kubewright.cli import switches
-from kubewright.cli.signals import ended
+from kubewright.cli.switches import ended
 from kubewright.cli.vm.given import ForDriver, gathered, vm_id
 
 PROGRAM = "managevm"

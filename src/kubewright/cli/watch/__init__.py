@@ -3,6 +3,6 @@
 Theory.      The display is that of ``kubewright demo`` (``cli.demo.stage``): a table on a terminal, and a
              line for each event; in a pipe only the lines. Here informers of the user's own objects feed it,
              of both APIs that have machines.
-Files        ``view``     machines and nodes as rows of the table, an event as a line (pure)
-             ``command``  the informers, and the loop that shows them
+Files        ``command``  machines and nodes as rows of the table, events as lines; the informers that
+                          feed both, and the loop that shows them
 """

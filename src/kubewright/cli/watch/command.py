@@ -7,27 +7,70 @@ Called by    ``cli.app``.
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.cluster.v1beta1 import MACHINE as CLUSTER_MACHINE
-from kubewright.api.core import EVENT, LEASE, NODE, Event
-from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.api.cluster.v1beta1 import Machine as ClusterMachine
+from kubewright.api.core import EVENT, LEASE, NODE, Event, Node
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.cli.asking import connected, require_namespace
+from kubewright.cli.demo import clusters as of_clusters
+from kubewright.cli.demo import machines as of_machines
 from kubewright.cli.demo.stage import Stage
-from kubewright.cli.demo.view import View
-from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import Where
-from kubewright.cli.watch.view import WORDS, line, view_of
+from kubewright.cli.demo.view import RUNNING, View, Words
+from kubewright.cli.switches import Where, run_until_signal
+from kubewright.driver.answers import printable
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer, Informers
 from kubewright.kube.scope import Namespaces
+
+WORDS = Words(
+    "",
+    "class or version",
+    {**of_clusters.WORDS.states, **of_machines.WORDS.states},
+    of_clusters.WORDS.cluster,
+)
+
+
+def view_of(
+    machines: Sequence[Machine],
+    members: Sequence[ClusterMachine],
+    clusters: Sequence[Cluster],
+    nodes: Iterable[Node],
+) -> View:
+    """The table and its counts; ``machines`` are of ``machine.sapcloud.io``, ``members`` of Cluster API."""
+    first = of_machines.view(machines, (), 0)
+    own = {row.node for row in first.rows if row.node}
+    first = of_machines.view(machines, [each for each in nodes if each.name in own], 0)
+    second = of_clusters.view(members, clusters if len(clusters) == 1 else (), (), 0)
+    taken = {row.name for row in first.rows}
+    rows = [replace(row, name=f"{row.name} (cluster)") if row.name in taken else row for row in second.rows]
+    joined = [row for row in rows if row.node]
+    made = sum(1 for each in machines if each.spec.provider_id)
+    made += sum(1 for each in members if each.spec.provider_id)
+    return View(
+        tuple(sorted((*first.rows, *rows), key=lambda row: row.name)),
+        first.ready_nodes + sum(1 for row in joined if row.state == RUNNING),
+        first.nodes + len(joined),
+        made,
+        second.cluster,
+    )
+
+
+def line(event: Event) -> str:
+    """An event, as a sentence."""
+    about = event.involved_object
+    times = f" ({event.count} times)" if event.count > 1 else ""
+    return f"{about.kind.lower()} {about.name}: {event.reason}: {printable(event.message)}{times}"
+
 
 REDRAW_SECONDS = 0.5
 """Between two drawings of the table."""

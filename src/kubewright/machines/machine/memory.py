@@ -5,14 +5,16 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              wrong once that clock is set: a step of an hour would fail every machine that is being
              made and end every drain. But this process sees most of what matters begin: a machine is
              created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
-             (``base.witness``); of what began before its start it has only the dates.
+             (``base.clock``); of what began before its start it has only the dates.
              An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
              the nodes' server does not answer at all, no pass of a deletion comes to its end. The status has
              to say what the deletion waits for, and it has to end once it is forced or its time has run out:
              so the machine's controller must know that the silence lasts. The success of a request ends only
              the silence about its own kind: a server whose disk is full shows pods and accepts no write.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
-Called by    ``look`` and ``act`` (ask, and note what came of requests), ``reconciler`` (tells of changes);
+             All is kept by uid and goes with the machine; but for which machines are being replaced, kept by
+             name for one pass: a name has one pass at a time, and its end takes the name off.
+Called by    ``look`` and ``act`` (ask, and note what came of requests), ``wiring`` (tells of changes);
              ``machines.orphans`` (``NodeStates``).
 """
 
