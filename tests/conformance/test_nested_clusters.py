@@ -16,7 +16,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ET
 from kubewright.api.core import SECRET
 from kubewright.base.clock import SystemClock, rfc3339_micro
 from kubewright.kube.config import from_secret
-from kubewright.providers.sim.boot.kubeadm import read
+from kubewright.providers.sim.kubeadm import read
 from kubewright.testing.api import Api
 from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes import kubeadm

@@ -1,5 +1,9 @@
-"""A step without a performer does not pass: mypy refuses the table, and the table has the steps of the plan."""
+"""What a subclass of the kernel cannot get wrong: a table without a step does not pass mypy, a table has the steps
+of its plan, and no private name of the kernel is replaced."""
 
+import ast
+import inspect
+import textwrap
 import typing
 from importlib import import_module
 from pathlib import Path
@@ -73,3 +77,50 @@ def test_the_table_has_the_steps_that_the_plan_has(kind: type) -> None:
 
 def test_there_are_reconcilers() -> None:
     assert len(RECONCILERS) >= 4
+
+
+def assigned(kind: type) -> set[str]:
+    """The names that the methods of a class assign to attributes of ``self``."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    targets = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return {
+        node.attr
+        for node in targets
+        if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+
+
+def own_names(kind: type) -> set[str]:
+    return {name for name in vars(kind).keys() | assigned(kind) if not name.startswith("__")}
+
+
+OF_THE_KERNEL = {name for name in own_names(ObjectReconciler) if name.startswith("_")}
+
+
+def replaced(kind: type) -> set[str]:
+    """The kernel's private names that a class has, too: its own, or from what else it extends."""
+    others = [
+        each for each in kind.__mro__ if each.__module__.partition(".")[0] not in ("builtins", "typing")
+    ]
+    theirs = [own_names(each) for each in others if each not in ObjectReconciler.__mro__]
+    return OF_THE_KERNEL & set().union(*theirs)
+
+
+class OfThisName:
+    def _another(self) -> None: ...
+
+
+class Replacing(OfThisName):
+    def __init__(self) -> None:
+        self._writer = None
+
+    def _write(self) -> None: ...
+
+
+def test_a_method_and_an_attribute_that_replace_what_is_the_kernels_are_found() -> None:
+    assert replaced(Replacing) == {"_write", "_writer", "_another"}
+
+
+@pytest.mark.parametrize("kind", everyone(ObjectReconciler), ids=lambda kind: kind.__qualname__)
+def test_no_reconciler_replaces_what_is_the_kernels(kind: type) -> None:
+    assert not replaced(kind), "the kernel would call the subclass's"

@@ -15,7 +15,7 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE,
 from kubewright.api.kinds import Kind
 from kubewright.compose.api_servers import Planes
 from kubewright.providers.sim import manifests
-from kubewright.providers.sim.boot.tls_bootstrap import ControlPlane
+from kubewright.providers.sim.tls_bootstrap import ControlPlane
 from simulation.acts import Part
 from simulation.clusterapi.whole import facts
 from simulation.clusterapi.whole.facts import name_of, runs

@@ -25,7 +25,7 @@ from kubewright.compose.api_servers import Planes
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.runtime.credentials.contents import read_secret
 from simulation.clusterapi.provider import FOO_PLANE
 from simulation.clusterapi.whole import acts, facts

@@ -18,7 +18,7 @@ The journey of a POST:
    ``registry.admission`` what depends on other objects.
 5. ``store.store`` stages the write, commits the batch to ``store.log`` and shows it; ``store.watchers``
    wakes the watchers.
-6. ``http.answers`` makes of the stored bytes (``registry.codec``) what the client takes.
+6. ``http.answers`` makes of the stored bytes (``registry.kind``) what the client takes.
 A GET takes 1 to 3, then ``registry.reading`` in the place of 4 and 5. A watch is a stream of
 ``http.resources``.
 """

@@ -37,7 +37,7 @@ from kubewright.apiserver.http.app import App, Counts, Page
 from kubewright.apiserver.http.dialing import Allowed, Dialer, Streams
 from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.apiserver.http.pki import write_private
-from kubewright.apiserver.registry import codec, strategy
+from kubewright.apiserver.registry import strategy
 from kubewright.apiserver.registry.admission import (
     CLASSES,
     CLEANUP,
@@ -297,7 +297,7 @@ def _uid(place: Target, now: datetime) -> str:
 
 def _staged(store: Store, place: Target, obj: dict[str, Any]) -> asyncio.Future[None]:
     version = store.next_version()
-    data = codec.stored(place.kind, obj, version)
+    data = place.kind.encode_stored(obj, version)
     record = record_of(place.collection, place.key, version, data)
     return store.put(record, store.latest(place.collection, place.key))
 

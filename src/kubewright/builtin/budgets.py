@@ -1,22 +1,20 @@
 """Keeps the status of PodDisruptionBudgets: look, ``disruption.judge``, one patch.
 
+Theory.      How many pods the owners of some pods want: from what is watched, else from their ``scale``
+             subresource. A budget in percent, or one that says how many pods may be missing, counts from the
+             scales of the controlling owners of its pods, each once. ReplicaSets, Deployments and
+             StatefulSets are watched. Any other kind, and one of those that a watch does not show, is asked
+             for its ``scale``. Pods without a controlling owner are *unmanaged*: they want nothing, so such a
+             budget allows no disruption of them.
+Frugal.      No reads for pods without owners, or of Deployments, ReplicaSets and StatefulSets: everything
+             comes from informers. An unchanged status is not written.
 Invariants.  The patch is bound to the version that was judged, since the API server spends
              ``disruptionsAllowed`` at the same time: on a conflict we look again. A budget whose pods cannot
              be counted allows nothing, and its condition says why (``SyncFailed``).
-Frugal.      No reads for pods without owners, or of Deployments, ReplicaSets and StatefulSets: everything
-             comes from informers. An unchanged status is not written.
-Called by    ``controllers`` of ``builtin``.
-
-How many pods the owners of some pods want: from what is watched, else from their ``scale`` subresource.
-
-Theory.      A budget in percent, or one that says how many pods may be missing, counts from the scales of
-             the controlling owners of its pods, each once. ReplicaSets, Deployments and StatefulSets are
-             watched. Any other kind, and one of those that a watch does not show, is asked for its
-             ``scale``. Pods without a controlling owner are *unmanaged*: they want nothing, so such a budget
-             allows no disruption of them.
-Invariants.  What cannot be counted is an error with the owner's name (``NoScale``), never a guess: a guess
+             What cannot be counted is an error with the owner's name (``NoScale``), never a guess: a guess
              that is too low lets a pod go that should stay. What a server serves is asked again after
              ``KNOWN_SECONDS`` at the earliest.
+Called by    ``controllers`` of ``builtin``.
 """
 
 from collections.abc import Iterable, Mapping

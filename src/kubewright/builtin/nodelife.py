@@ -1,48 +1,41 @@
 """Sets the conditions of a node to Unknown when its kubelet has fallen silent, and its pods to not ready.
 
-Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. The times in
-             them come from another machine's clock; we only note, on our own clock, when
-             we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
-             the conditions that its kubelet owns, and its pods stop being Ready: nobody vouches for them,
-             so no budget may count on them. When the kubelet is back it writes all of it itself.
-             Nodes fall silent one after the other, also where all of them do. As soon as every node of the
-             cluster is lost, none keeps a taint of ours that evicts, and none gets one until another node
-             is back: it is likelier that we cannot see them than that all of them died, and there is no node
-             to move pods to.
-             Time in which we could not see heartbeats does not count: a server that was away was away for
-             the kubelets too. And a watch may be late, or dead without an error: before a node is marked
-             the server is asked for the Lease.
-Frugal.      A heartbeat only moves a number; one timer a node looks at it. No requests at rest, one
-             read and one patch for a node that fell silent.
-Invariants.  After our start, and after each gap in what we see, every node has a full ``grace`` to be
-             heard. The patch is bound to the version that was judged: a heartbeat that comes in
-             between wins.
-Called by    ``controllers`` of ``builtin``.
-Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
-
-Evicts pods from nodes with a taint ``NoExecute`` that they do not tolerate, or do not tolerate for longer.
-
-Theory.      A taint with this effect is an order to leave: a user's, the node life cycle's on a node that is
-             not ready, or ``node.kubernetes.io/out-of-service``. A pod that does not tolerate each of them is
-             deleted at once, with its own grace period and without regard to budgets; one that tolerates
-             them for a time, when the shortest of these times has passed since we first saw it beside them.
-Keys.        A key's name is a node's name.
-Invariants.  A pod is deleted by its uid. One that cannot be evicted keeps no other from it, and is tried
-             again. What is remembered is since when a pod is beside a taint; it makes us wait
-             longer after a restart, never shorter, as upstream.
-Frugal.      Nodes without such a taint cost nothing: only changes of these taints, and of pods on nodes that
+Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. The times in them
+             come from another machine's clock; we only note, on our own clock, when we *saw* either of them
+             change. A node not heard of for ``grace`` seconds gets Unknown for the conditions that its
+             kubelet owns, and its pods stop being Ready: nobody vouches for them, so no budget may count on
+             them. When the kubelet is back it writes all of it itself. Nodes fall silent one after the other,
+             also where all of them do. As soon as every node of the cluster is lost, none keeps a taint of
+             ours that evicts, and none gets one until another node is back: it is likelier that we cannot see
+             them than that all of them died, and there is no node to move pods to. Time in which we could not
+             see heartbeats does not count: a server that was away was away for the kubelets too. And a watch
+             may be late, or dead without an error: before a node is marked the server is asked for the Lease.
+             Evicts pods from nodes with a taint ``NoExecute`` that they do not tolerate, or do not tolerate
+             for longer. A taint with this effect is an order to leave: a user's, the node life cycle's on a
+             node that is not ready, or ``node.kubernetes.io/out-of-service``. A pod that does not tolerate
+             each of them is deleted at once, with its own grace period and without regard to budgets; one
+             that tolerates them for a time, when the shortest of these times has passed since we first saw it
+             beside them.
+             Pods on nodes that are gone or out of service: no kubelet will remove them. A pod is removed by
+             its kubelet. Without its node there is none, and the pod, even one that is being deleted, would
+             stay for ever. A node that is missing gets a while to come back (``quarantine``), then the server
+             is asked whether it really is not there, and its pods are marked as failed and removed at once.
+             The same happens to the pods that are being deleted on a node that is not ready and of which a
+             user says that it is out of service: the taint ``node.kubernetes.io/out-of-service`` is his word
+             that nothing runs there any more.
+Frugal.      A heartbeat only moves a number; one timer a node looks at it. No requests at rest, one read and
+             one patch for a node that fell silent.
+             Nodes without such a taint cost nothing: only changes of these taints, and of pods on nodes that
              have one, wake anything.
-
-Pods on nodes that are gone or out of service: no kubelet will remove them.
-
-Theory.      A pod is removed by its kubelet. Without its node there is none, and the pod, even one
-             that is being deleted, would stay for ever. A node that is missing gets a while to come
-             back (``quarantine``), then the server is asked whether it really is not there, and its
-             pods are marked as failed and removed at once. The same happens to the pods that are being
-             deleted on a node that is not ready and of which a user says that it is out of service: the taint
-             ``node.kubernetes.io/out-of-service`` is his word that nothing runs there any more.
-Keys.        A key's name is a node's name; the node need not exist.
-Frugal.      One GET for a missing node, whatever the number of its pods.
+             One GET for a missing node, whatever the number of its pods.
+Invariants.  After our start, and after each gap in what we see, every node has a full ``grace`` to be heard.
+             The patch is bound to the version that was judged: a heartbeat that comes in between wins.
+             A pod is deleted by its uid. One that cannot be evicted keeps no other from it, and is tried
+             again. What is remembered is since when a pod is beside a taint; it makes us wait longer after a
+             restart, never shorter, as upstream.
+Keys.        A key's name is a node's name; for the pods of one that is gone it need not exist.
+Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
+Called by    ``controllers`` of ``builtin``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

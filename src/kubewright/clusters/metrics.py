@@ -25,7 +25,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.kube.header import Header
-from kubewright.runtime.metrics import Family, Row, Rows, decoded
+from kubewright.runtime.metrics import MetricFamily, Row, Rows, decoded
 
 UNKNOWN = "Unknown"
 """The phase of an object whose status has none yet."""
@@ -137,21 +137,23 @@ HEALTH: tuple[tuple[str, str, Number], ...] = (
 )
 
 
-def families() -> Iterator[Family]:
+def families() -> Iterator[MetricFamily]:
     """All families."""
     of_cluster = (*OF_OBJECT[:2], "phase")
-    yield Family(
+    yield MetricFamily(
         CLUSTER, "capi_cluster_status_phase", "1 for the phase of a Cluster", of_cluster, phase_of_cluster
     )
     in_cluster = ("namespace", "cluster_name", "phase")
-    yield Family(MACHINE, "capi_machines", "Machines of a cluster by phase", in_cluster, machines)
+    yield MetricFamily(MACHINE, "capi_machines", "Machines of a cluster by phase", in_cluster, machines)
     help_text = "1 for the phase of a MachineDeployment"
     with_phase = (*OF_OBJECT, "phase")
-    yield Family(MACHINE_DEPLOYMENT, "capi_machinedeployment_status_phase", help_text, with_phase, phase)
+    yield MetricFamily(
+        MACHINE_DEPLOYMENT, "capi_machinedeployment_status_phase", help_text, with_phase, phase
+    )
     for kind, prefix, numbers, rows in (
         (MACHINE_SET, "capi_machineset", REPLICAS, partial(number, counts=has_machines)),
         (MACHINE_DEPLOYMENT, "capi_machinedeployment", (*REPLICAS, *ROLLOUT), number),
         (MACHINE_HEALTH_CHECK, "capi_machinehealthcheck", HEALTH, number),
     ):
         for name, help_text, of in numbers:
-            yield Family(kind, f"{prefix}_{name}", help_text, OF_OBJECT, rows(of))
+            yield MetricFamily(kind, f"{prefix}_{name}", help_text, OF_OBJECT, rows(of))

@@ -16,7 +16,7 @@ Invariants.  Nothing listens beyond loopback. A reserved port is bound from then
              pauses and ends one step at a time, also where the step before was cancelled. Writes survive
              ``kill -9`` but not the loss of power, because a thousand control planes cannot wait for the disk
              at each write.
-Called by    the simulated cloud (``providers.sim.boot``), by its port ``ControlPlanes``; ``task_hosting``.
+Called by    the simulated cloud (``providers.sim.boots``), by its port ``ControlPlanes``; ``task_hosting``.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ from kubewright.kube.transport import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest, hosted_already
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest, hosted_already
 from kubewright.runtime.manager import Group, Manager, Work
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request, Response

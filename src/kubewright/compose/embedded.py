@@ -89,7 +89,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import Handler, Request, Response
 
 
-class Announced:
+class RenewalHandler:
     """A ``Handler`` that tells ``electors`` of each request for their Lease, and then passes it on."""
 
     def __init__(self, handler: Handler) -> None:
@@ -147,7 +147,7 @@ class Embedded:
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded", one_clock=True)
-        self.others = Announced(self.server.handle)
+        self.others = RenewalHandler(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
         self._authority: Identity | None = None  # of a server in memory, to which no client connects by TLS

@@ -8,7 +8,7 @@ Invariants.  A cache gets nothing of a namespace that is not in its scope, also 
              Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
              cut, since the connection may be dead at the other end; ``visibility`` then says that nothing
              was seen since the last event. The loop gets its turn at
-             least every ``BREATH`` events.
+             least every ``YIELD_EVERY`` events.
 Called by    ``informer``.
 """
 
@@ -50,7 +50,7 @@ from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Resource
 
-BREATH = 256
+YIELD_EVERY = 256
 """Events applied in a row before other tasks run: about two milliseconds."""
 
 log = structlog.get_logger("kubewright.kube")
@@ -203,7 +203,7 @@ class Feed:
                     count += 1
             except watch.Malformed as error:
                 raise BadAnswer(f"{self._resource}: {error}") from None
-            if count >= BREATH:
+            if count >= YIELD_EVERY:
                 count = 0
                 await self._client.clock.sleep(0)
 

@@ -217,8 +217,7 @@ class LookDeps:
     ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
     process works on. ``volume_ids`` asks the driver for the ids of a volume, ``console`` for the end of what
     a VM wrote to its console, ``hot_fields`` for what it can change on a VM that runs; None: there is none
-    to ask. ``one_clock``: the server of the machines is in
-    this process (``kube.client.Client.one_clock``).
+    to ask. ``one_clock``: the server of the machines is in this process (``kube.client.Client``).
     """
 
     target: Client

@@ -316,7 +316,7 @@ def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeployme
         **counted(seen, outcome),
         preserved_failed_replicas=preserved,
         conditions=conditions(seen, outcome, MachineDeploymentCondition, copies, preserved),
-        failed_machines=tuple(sorted(troubles, key=lambda summary: summary.name)),
+        failed_machines=tuple(sorted(troubles, key=lambda trouble: trouble.name)),
     )
 
 
@@ -351,7 +351,7 @@ class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, Machine
     words = WORDS
 
     def with_defaults(self, deployment: MachineDeployment) -> MachineDeployment:
-        """As ``api.machine.defaults`` has them."""
+        """As ``api.machine.validate`` has them."""
         return with_defaults(deployment)
 
     def validate(self, deployment: MachineDeployment) -> str:

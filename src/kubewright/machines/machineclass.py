@@ -1,5 +1,4 @@
-"""MachineClasses and their Secrets: they stay while machines need them, and a class says whether it is
-             accepted.
+"""MachineClasses and their Secrets: they stay while machines need them, and a class says if it is accepted.
 
 Theory.      A VM can only be deleted with the class and the credentials it was made with. So a MachineClass
              carries our finalizer while machines refer to it, and a Secret carries one while a class does

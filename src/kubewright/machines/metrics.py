@@ -22,7 +22,7 @@ from kubewright.api.machine.names import NODE_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.kube.header import Header
 from kubewright.rollout.model import resolve
-from kubewright.runtime.metrics import Family, Row, Rows, decoded
+from kubewright.runtime.metrics import MetricFamily, Row, Rows, decoded
 
 PHASES = {"Terminating": -4, "Failed": -3, "CrashLoopBackOff": -2, "Unknown": -1, "Pending": 0, "Running": 1}
 """The numbers of phases; 0 for all others (Available, InPlaceUpdating), as in MCM."""
@@ -175,33 +175,33 @@ FAILED = (
 )
 
 
-def families() -> Iterator[Family]:
+def families() -> Iterator[MetricFamily]:
     """All families."""
     yield from _of_machines()
     yield from _of_sets()
     yield from _of_deployments()
 
 
-def _of_machines() -> Iterator[Family]:
+def _of_machines() -> Iterator[MetricFamily]:
     info = ("createdAt", "spec_provider_id", "spec_class_api_group", "spec_class_kind", "spec_class_name")
-    yield Family(MACHINE, "mcm_machine_items_total", "Machines", (), _count)
-    yield Family(
+    yield MetricFamily(MACHINE, "mcm_machine_items_total", "Machines", (), _count)
+    yield MetricFamily(
         MACHINE, "mcm_machine_current_status_phase", "The phase of a machine as a number", NAMED,
         _rows(_machine, lambda each: [((), PHASES.get(each.status.current_status.phase, 0))]),
     )  # fmt: skip
-    yield Family(
+    yield MetricFamily(
         MACHINE, "mcm_machine_info", "1 for each machine", (*NAMED, *info, "node_name"),
         _rows(_machine, _machine_info),
     )  # fmt: skip
-    yield Family(
+    yield MetricFamily(
         MACHINE, "mcm_machine_status_condition", "The conditions of a machine's node",
         (*NAMED, "condition"), _rows(_machine, lambda each: _conditions(each.status.conditions)),
     )  # fmt: skip
 
 
-def _of_sets() -> Iterator[Family]:
-    yield Family(MACHINE_SET, "mcm_machine_set_items_total", "Sets of machines", (), _count)
-    yield Family(
+def _of_sets() -> Iterator[MetricFamily]:
+    yield MetricFamily(MACHINE_SET, "mcm_machine_set_items_total", "Sets of machines", (), _count)
+    yield MetricFamily(
         MACHINE_SET, "mcm_machine_set_info", "1 for each set", (*NAMED, "createdAt", *CLASS),
         _rows(_replicas, lambda each: [(_created_and_class(each), 1)]),
     )  # fmt: skip
@@ -217,10 +217,10 @@ def _of_sets() -> Iterator[Family]:
     yield from _troubles(MACHINE_SET, "mcm_machine_set", lambda each: each.status.machine_set_condition)
 
 
-def _of_deployments() -> Iterator[Family]:
+def _of_deployments() -> Iterator[MetricFamily]:
     kind, prefix = MACHINE_DEPLOYMENT, "mcm_machine_deployment"
-    yield Family(kind, f"{prefix}_items_total", "Deployments of machines", (), _count)
-    yield Family(
+    yield MetricFamily(kind, f"{prefix}_items_total", "Deployments of machines", (), _count)
+    yield MetricFamily(
         kind, f"{prefix}_info", "1 for each deployment",
         (*NAMED, "createdAt", *CLASS, "spec_strategy_type"),
         _rows(_replicas, lambda each: [((*_created_and_class(each), each.spec.strategy.type), 1)]),
@@ -247,19 +247,19 @@ def _of_deployments() -> Iterator[Family]:
 
 def _troubles(
     kind: Kind[Any], prefix: str, conditions: Callable[[ReplicasFields], list[Condition] | None]
-) -> Iterator[Family]:
+) -> Iterator[MetricFamily]:
     """Conditions and failed machines, of sets and of deployments."""
-    yield Family(
+    yield MetricFamily(
         kind, f"{prefix}_status_condition", "The conditions", (*NAMED, "condition"),
         _rows(_replicas, lambda each: _conditions(conditions(each))),
     )  # fmt: skip
-    yield Family(
+    yield MetricFamily(
         kind, f"{prefix}_failed_machines", "1 for each machine whose last operation failed",
         (*NAMED, *FAILED), _rows(_replicas, _failed),
     )  # fmt: skip
 
 
-def _number(kind: Kind[Any], name: str, of: Callable[[ReplicasFields], int | None]) -> Family:
+def _number(kind: Kind[Any], name: str, of: Callable[[ReplicasFields], int | None]) -> MetricFamily:
     """A family with one value for each object, and none where ``of`` answers None."""
 
     def row(each: ReplicasFields) -> Iterable[Row]:
@@ -267,7 +267,7 @@ def _number(kind: Kind[Any], name: str, of: Callable[[ReplicasFields], int | Non
         return () if value is None else [((), value)]
 
     words = name.removeprefix("mcm_").replace("_", " ")
-    return Family(kind, name, f"{words[0].upper()}{words[1:]}", NAMED, _rows(_replicas, row))
+    return MetricFamily(kind, name, f"{words[0].upper()}{words[1:]}", NAMED, _rows(_replicas, row))
 
 
 def _rows(decoder: "msgspec.json.Decoder[F]", of: Callable[[F], Iterable[Row]]) -> Rows:

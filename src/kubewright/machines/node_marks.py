@@ -1,5 +1,4 @@
-"""What the Machine API writes onto nodes: template, virtual capacity, and the marks of deletion,
-             preservation, rollouts.
+"""What the Machine API writes onto nodes: template, capacity, marks of deletion, preservation, rollouts.
 
 Theory.      ``nodes.marks`` knows how a node is patched, this file which names and texts the patches carry.
              What the template put onto a node is remembered in an annotation of the node, in the form that

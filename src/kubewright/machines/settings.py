@@ -9,7 +9,7 @@ Theory.      A network fault makes many nodes silent at once, and their pods run
              that a user asks for by deleting a machine. A machine that is deleted while its node is healthy,
              by a rollout or by a user, does not count: its drain may wait for the very pods that only the
              replacement of another machine brings back. Where processes divide the machines, each begins
-             replacements in a deployment only in its turn (``runtime.shard``): it has seen what others began.
+             replacements in a deployment only in its turn (``runtime.lease``): it has seen what others began.
 Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
              none: the machines of that deployment wait for a user. An annotation that cannot be read counts
              as absent, and the message says what is wrong with it.

@@ -34,9 +34,9 @@ from kubewright.machines.machine import wiring as machine
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
-from kubewright.machines.migration import reconciler as migration
+from kubewright.machines.migration import wiring as migration
 from kubewright.machines.orphans import vms as orphans
-from kubewright.machines.rolling.reconciler import RollingNodes
+from kubewright.machines.rolling.wiring import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex

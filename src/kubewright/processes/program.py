@@ -4,21 +4,19 @@ Theory.      The words are the kubelet's: three probes, a termination grace peri
              container that waits, runs or has terminated. A fingerprint stands for all that a process was
              started with: when it differs from that of the program that is wanted, the process is replaced.
              All of it can be written down as JSON, so that a caller can keep what it wanted.
+             What to do next with the process of one program. A decision reads four things: the program that
+             is wanted, its process, what the probes say, and how the last process ended. From them follow one
+             step, and when to look again. A process that was started with other settings, or that fails its
+             liveness or startup probe, gets SIGTERM, and SIGKILL after its grace period. After a process that
+             ended by itself the next start waits: for a second, then twice as long each time, up to five
+             minutes, and for a second again once a process has lasted ten minutes. A process with more memory
+             than its limit is killed, as the kernel kills a container. The worker measures that memory
+             itself: it may not make control groups everywhere, and a limit of the address space (RLIMIT_AS)
+             counts what programs in Go reserve and never use.
 Invariants.  The content of files is in no ``repr``. Times are seconds of a monotonic clock, unless said.
-Called by    the other modules here, and what makes programs of manifests.
-
-What to do next with the process of one program.
-
-Theory.      A decision reads four things: the program that is wanted, its process, what the probes say, and
-             how the last process ended. From them follow one step, and when to look again. A process that was
-             started with other settings, or that fails its liveness or startup probe, gets SIGTERM, and
-             SIGKILL after its grace period. After a process that ended by itself the next start waits: for a
-             second, then twice as long each time, up to five minutes, and for a second again once a process
-             has lasted ten minutes. A process with more memory than its limit is killed, as the kernel kills
-             a container. The worker measures that memory itself: it may not make control groups everywhere,
-             and a limit of the address space (RLIMIT_AS) counts what programs in Go reserve and never use.
-Invariants.  A start follows only when no process is there. An end counts as a failure when the process ended
+             A start follows only when no process is there. An end counts as a failure when the process ended
              by itself or was not well, never when it was not wanted. Times are those of a monotonic clock.
+Called by    the other modules here, and what makes programs of manifests.
 """
 
 import sys

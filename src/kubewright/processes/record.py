@@ -2,25 +2,23 @@
 
 Theory.      A record is written before a process is started, with a mark drawn for it, and again with its id
              once that is known. A supervisor that dies between the two leaves a record without an id: the
-             next one looks for the mark in the environments of all processes, so it finds every process.
-             A program that runs as another user may pass through its folder and read its files, and write to
+             next one looks for the mark in the environments of all processes, so it finds every process. A
+             program that runs as another user may pass through its folder and read its files, and write to
              its data folders only: so it cannot put a link where we write, such as in place of its output.
+             Reads and writes below one folder, without following a link that something else has put there.
+             Names of files and folders come from objects that users write, and a program may write in a part
+             of the tree. So a path is a list of names, none of which leads upwards, and each is opened below
+             the descriptor of the one before it: a link in the place of a folder is an error, and not a way
+             to another folder, also if it was put there a moment ago. The root itself is the caller's.
+Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
+             beside them its data folders
 Invariants.  Files have mode 0600, and folders above all of them 0700; a file is written under another name
              and renamed, so that no reader sees half of it. Below ``files/`` is what the program names, and
              nothing else. No path of a program leads out of its folder, no link in it is followed, and the
              mode of a folder above ``files/`` or above its data is never changed for it.
-Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
-             beside them its data folders
-Called by    ``linux``, ``supervisor``, and the hosting of control planes in processes.
-
-Reads and writes below one folder, without following a link that something else has put there.
-
-Theory.      Names of files and folders come from objects that users write, and a program may write in a part
-             of the tree. So a path is a list of names, none of which leads upwards, and each is opened below
-             the descriptor of the one before it: a link in the place of a folder is an error, and not a way
-             to another folder, also if it was put there a moment ago. The root itself is the caller's.
-Invariants.  Nothing above the root is opened, made, changed or deleted. No link is followed below it. A file
+             Nothing above the root is opened, made, changed or deleted. No link is followed below it. A file
              is written under another name and renamed, so that no reader sees half of it.
+Called by    ``linux``, ``supervisor``, and the hosting of control planes in processes.
 """
 
 import os

@@ -1,20 +1,18 @@
 """The programs below one folder: which are wanted, and the status of each.
 
 Theory.      Callers say which programs are to run (``want``, ``drop``) and read the ``status`` of each; these
-             calls do not wait. A worker for each program does the rest. Listeners are called
-             with the name of a program whose status may have changed. When ``run`` ends, processes go on; the
-             next supervisor finds them.
+             calls do not wait. A worker for each program does the rest. Listeners are called with the name of
+             a program whose status may have changed. When ``run`` ends, processes go on; the next supervisor
+             finds them.
+             Keeps one program running: a task that looks, decides and acts. The task finds the process of
+             which the folder has a record, asks ``program.decide`` what is next, does it, and waits for the
+             first of four events: another program is wanted, the process ends, a probe is due, a pause is
+             over.
 Invariants.  At most ``starts`` programs are starting at one time, because a start takes seconds of processor
              time. A program has a worker from ``want`` until it is dropped and its process has ended.
-Called by    the hosting of control planes in processes, and the kubelet of the test kit.
-
-Keeps one program running: a task that looks, decides and acts.
-
-Theory.      The task finds the process of which the folder has a record, asks ``program.decide`` what is
-             next, does it, and waits for the first of four events: another program is wanted, the process
-             ends, a probe is due, a pause is over.
-Invariants.  Only this task starts and signals the process of its folder. A fault of the folder (no space, no
+             Only this task starts and signals the process of its folder. A fault of the folder (no space, no
              rights) is a failed start, with a pause, and shown in the status; it ends no other program.
+Called by    the hosting of control planes in processes, and the kubelet of the test kit.
 """
 
 import asyncio

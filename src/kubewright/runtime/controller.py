@@ -43,7 +43,7 @@ over."""
 LOGGED_ERRORS = 5
 """Errors of one pass that are logged: a set may have hundreds, which mostly say the same."""
 
-BREATH = 16
+YIELD_EVERY = 16
 """Keys that one worker takes in a row before all other tasks have their turn: where no pass waits for a
 server, it would else hold the event loop for as long as there are keys."""
 
@@ -293,7 +293,7 @@ class Controller:
             finally:
                 self._queue.done(turn.key)
             taken += 1
-            if taken % BREATH == 0:
+            if taken % YIELD_EVERY == 0:
                 await self._clock.sleep(0)
 
     async def _pass(self, turn: Turn) -> None:

@@ -34,6 +34,8 @@ Invariants.  Steps run in order. Each write onto the object itself names uid and
              leaves its metadata in ``outcome.meta``, which the next write names. The status is written after
              the steps, and not once the finalizer is off (``outcome.gone``). Nothing is remembered here but
              the uid of each key, and when statuses were written.
+             Names here with an underscore are the kernel's own. A subclass that has one of them would replace
+             it unseen; ``tests/docs/test_kernel_types.py`` finds it.
 Called by    ``controller``; subclassed once for each kind. ``examples/toy_controller.py`` is a small one.
 """
 

@@ -317,7 +317,7 @@ Rows = Callable[[Iterable[Header]], Iterator[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """A family of gauges about the objects of one kind."""
 
     kind: Kind[Any]
@@ -339,7 +339,7 @@ def decoded(headers: Iterable[Header], decoder: msgspec.json.Decoder[D]) -> Iter
 def register_families(
     metrics: Metrics,
     caches: Informers,
-    families: Iterable[Family],
+    families: Iterable[MetricFamily],
     kinds: Iterable[Kind[Any]],
     shard: Shard = WHOLE,
 ) -> None:
@@ -352,5 +352,5 @@ def register_families(
             metrics.gauge(family.name, family.help, family.labels, rows)
 
 
-def _rows_of(family: Family, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
+def _rows_of(family: MetricFamily, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
     return lambda: family.rows(header for header in informer.headers() if shard.has(header.uid))

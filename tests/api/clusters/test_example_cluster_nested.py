@@ -25,8 +25,8 @@ from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.tls_bootstrap import hosted_already
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.tls_bootstrap import hosted_already
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.world import SHORT_TIMEOUTS, running
 from kubewright.wire.errors import NotFound

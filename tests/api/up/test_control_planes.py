@@ -20,7 +20,7 @@ from kubewright.kube.errors import ConnectFailed, TransportError
 from kubewright.pki.certificates import Identity, new_client
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import User
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from kubewright.compose.api_servers import Plane, Planes
 from kubewright.kube.transport import InProcess
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.testing.api import Api, Object
 from kubewright.testing.clocks import LoopClock
 

@@ -13,7 +13,7 @@ from kubewright.kube.sockets import Sockets
 from kubewright.pki.certificates import Identity, new_client
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, Unauthorized
 from kubewright.wire.http import User

@@ -17,8 +17,8 @@ from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.pki.facts import facts_of, is_signed_by, public_key_hashes
-from kubewright.providers.sim.boot.kubeadm import Join, NodeSetup
-from kubewright.providers.sim.boot.tls_bootstrap import NotYet, access, request_credentials
+from kubewright.providers.sim.kubeadm import Join, NodeSetup
+from kubewright.providers.sim.tls_bootstrap import NotYet, access, request_credentials
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, Unauthorized
 from kubewright.wire.gvk import Key

@@ -15,7 +15,7 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.folder import Claims, DiskFailed, FolderGone
 from kubewright.compose.kept_planes import KeptPlanes
 from kubewright.compose.options import Options, ServerConfig
-from kubewright.providers.sim.boot.tls_bootstrap import PlaneRequest
+from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 
 

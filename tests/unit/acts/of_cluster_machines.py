@@ -18,6 +18,7 @@ from kubewright.clusters.machine.act import WorkloadRemovals
 from kubewright.clusters.machine.look import CALLS_PER_CLUSTER, ClusterBusy, WorkloadCalls
 from kubewright.clusters.node import CLUSTER_NODE
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.runtime.kernel import Outcome
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, all_ended, happened, laid
 from kubewright.testing.clocks import BEGIN
@@ -26,6 +27,7 @@ from kubewright.wire.errors import Conflict, Forbidden, Invalid, NotFound
 from kubewright.wire.gvk import Key
 
 from ..looks.of_cluster_machines import CONFIG, INFRA, KEY, Machines, Providers, machine
+from .of_infra_machines import Nothing
 
 MACHINE_PATH = "/apis/cluster.x-k8s.io/v1beta1/namespaces/n/machines/m"
 FOO = "/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/n/foos/m"
@@ -90,24 +92,35 @@ def doing(
         shelf.answers |= refused or {}
         shelf.workload.answers |= refused or {}
         others = WorkloadCalls(shelf.clock)
-        removals = WorkloadRemovals(shelf)
-        actor = act.Actor(
-            shelf.client,
-            shelf,
-            others,
-            shelf.looker,
-            removals=removals,
-            wake=lambda key, why: shelf.woken.append((key, why)),
-        )
+        told = Told()
         async with AsyncExitStack() as stack:
             for _ in range(calls):
                 await stack.enter_async_context(others.to(CLUSTER))
             saw = seen.Seen(of, BEGIN, BEGIN, external(INFRA))
-            found = await happened(actor.perform(saw, Plan(what)), Told())
+            found = await happened(performed(shelf, told, saw, others, *what), told)
         await all_ended()
         return shelf, found
 
     return act_
+
+
+async def performed(
+    shelf: Stage, told: Any, saw: seen.Seen, calls: WorkloadCalls, *steps: seen.Step
+) -> Outcome:
+    """What has come of these steps."""
+    environment = Nothing(control=Nothing(client=shelf.client), recorder=told)
+    machines = act.Machines(
+        environment,
+        shelf.in_caches.machines,
+        shelf.looker,
+        shelf,
+        calls,
+        removals=WorkloadRemovals(shelf),
+        wake=lambda key, why: shelf.woken.append((key, why)),
+    )
+    outcome = Outcome(saw.machine.metadata)
+    await machines.perform(saw, Plan(steps), outcome)
+    return outcome
 
 
 def went(
@@ -117,9 +130,9 @@ def went(
 
     def then(_shelf: Shelf, found: Happened) -> None:
         outcome = found.outcome
-        assert isinstance(outcome, act.Outcome)
+        assert isinstance(outcome, Outcome)
         assert [type(each) for each in outcome.errors] == list(errors)
-        assert (outcome.failed, outcome.gone) == (failed, gone)
+        assert (outcome.shown, outcome.gone) == (failed, gone)
 
     return then
 
@@ -227,6 +240,7 @@ EVICTED = Write(
     },
 )
 QUOTED = Invalid("data.value: Invalid value: boot")
+DELETED = (("m", "Deleted", "Machine m has been deleted", False),)
 ACT = Act(
     "clusters.machine.act",
     seen.Step,
@@ -299,6 +313,7 @@ ACT = Act(
             doing(seen.RemoveFinalizer(), finalizers=(OTHERS, MACHINE_FINALIZER)),
             (seen.RemoveFinalizer,),
             (patch(metadata={"finalizers": [OTHERS]}),),
+            events=DELETED,
             then=went(gone=True),
         ),
         Scene(
@@ -306,6 +321,7 @@ ACT = Act(
             doing(seen.RemoveFinalizer(), finalizers=(MACHINE_FINALIZER,)),
             (seen.RemoveFinalizer,),
             (patch(metadata={"finalizers": None}),),
+            events=DELETED,
             then=went(gone=True),
         ),
         Scene(

@@ -33,8 +33,8 @@ from kubewright.bootstrap import seen as bootstrap_steps
 from kubewright.clusters.cluster import seen as cluster_seen
 from kubewright.clusters.external.object import External
 from kubewright.clusters.healthcheck import seen as check_seen
-from kubewright.clusters.machine import act as machine_act
 from kubewright.clusters.machine import seen as machine_seen
+from kubewright.clusters.machine.look import WorkloadCalls
 from kubewright.controlplanes.caches import Caches as PlaneCaches
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.plane import act as plane_act
@@ -64,7 +64,7 @@ from kubewright.wire.errors import Conflict, Forbidden
 
 from ..looks.of_kubeadm_configs import TOKEN as DATA_TOKEN
 from ..looks.of_kubeadm_configs import Provider, config, data_for, machine
-from . import of_clusters, of_health_checks
+from . import of_cluster_machines, of_clusters, of_health_checks
 
 
 @dataclass
@@ -176,13 +176,13 @@ async def infra_machine() -> tuple[Shelf, Happened]:
 
 
 async def cluster_machine() -> tuple[Shelf, Happened]:
-    shelf = Shelf()
+    shelf = of_cluster_machines.Stage()
     of = Machine(metadata=META, spec=MachineSpec(cluster_name="c"))
     shelf.lay(MACHINE, of)
     seen = machine_seen.Seen(of, BEGIN, BEGIN, External(ObjectReference()))
-    actor = machine_act.Actor(shelf.client, None, None, None, removals=None, wake=lambda *_: None)
-    plan = Plan((machine_seen.UpdateMachine({"metadata": {"labels": {"a": "b"}}}),))
-    return shelf, await done(actor.perform(seen, plan), NOBODY)
+    step = machine_seen.UpdateMachine({"metadata": {"labels": {"a": "b"}}})
+    calls = WorkloadCalls(shelf.clock)
+    return shelf, await done(of_cluster_machines.performed(shelf, NOBODY, seen, calls, step), NOBODY)
 
 
 async def cluster() -> tuple[Shelf, Happened]:

@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.infra.manifests import crds
 from kubewright.api.infra.v1beta1 import GROUP
-from kubewright.wire.plurals import crd_name
+from kubewright.wire.gvk import crd_name
 
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in crds()}
 ALL = pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS)

@@ -8,7 +8,7 @@ from kubewright.clusters.machineset.around import parse_version
 from kubewright.machines.settings import parsed_limit
 from kubewright.rollout.model import resolve
 from kubewright.rollout.revisions import read_history
-from kubewright.wire.versions import rank
+from kubewright.wire.gvk import rank
 
 LONG = "9" * 5_000
 """More digits than ``int`` takes."""

@@ -10,7 +10,7 @@ from kubewright.apiserver.registry import custom
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.base.limits import REMEMBERED_CHARS, remembered
 from kubewright.builtin.scheduling.facts import amount
-from kubewright.wire.plurals import plural_of
+from kubewright.wire.gvk import plural_of
 
 MEGABYTE = 1_000_000
 DATES = Structural({"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}})

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from kubewright.api.core import LEASE, Lease
 from kubewright.apiserver.server import ApiServer
-from kubewright.compose.embedded import Announced
+from kubewright.compose.embedded import RenewalHandler
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.runtime.leader import Elector, LostLease
@@ -73,7 +73,7 @@ async def leading(lead: Callable[[], Awaitable[None]] = forever) -> AsyncIterato
     line = Broken(server)
     ours = Client(InProcess(line.handle), clock, name="ours")
     elector = Elector(ours, clock, KEY, identity="we", timings=OURS, renew_on_request=True)
-    announced = Announced(server.handle)
+    announced = RenewalHandler(server.handle)
     announced.electors = [elector]
     term = asyncio.create_task(elector.run(lead))
     await asyncio.sleep(1)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kubewright.kube.transport import InProcess
 from kubewright.machines.caches import Caches, Shared
 from kubewright.machines.machine.act import Machines
 from kubewright.machines.machine.memory import Memory, Moments
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.settings import MachineSettings
 from kubewright.nodes.drain.removals import Removals
 from kubewright.providers.sim.cloud import Cloud
@@ -30,7 +32,7 @@ from kubewright.runtime.result import Result
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.testing.faults import FORBIDDEN
 from kubewright.testing.scenes import NOW, POD, SILENT, machine, minutes, node
-from kubewright.wire.errors import Unavailable
+from kubewright.wire.errors import Forbidden, Unavailable
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
@@ -46,7 +48,9 @@ def in_version_7(found: Node) -> Node:
 class Process:
     """The reconciler of machines, whose caches have this machine and this node."""
 
-    def __init__(self, found: Machine, at: Node, console: str = "") -> None:
+    def __init__(
+        self, found: Machine, at: Node, console: str = "", *, kind: type[Machines] = Machines
+    ) -> None:
         self.clock = ManualClock()
         self.clock.passed = START
         self.answers: Answers = lambda _request: Response(404)
@@ -76,11 +80,12 @@ class Process:
         self.written: list[Any] = []
         """The patches of the machine's status."""
         calls = VmCalls(driver, steady, lambda _key: None)
-        memory = Memory(Moments(steady), settings.unreachable_after)
-        self.machines = Machines(
+        self.memory = Memory(Moments(steady), settings.unreachable_after)
+        self.group = caches.group_of(found)
+        self.machines = kind(
             shared,
             calls,
-            memory,
+            self.memory,
             busy=lambda: False,
             wake=lambda _key, _why: None,
             performed=lambda _seen, _plan: None,
@@ -140,6 +145,39 @@ async def test_a_read_that_is_refused_before_a_machine_fails_is_in_the_record_of
     process = Process(machine("Unknown", since=minutes(99)), node(SILENT))
     _, noted = await process.reconcile(0, but(NODE_PATH, REFUSED))
     assert noted.error.startswith("The API server refused to show the node: ")
+
+
+@pytest.mark.parametrize("answer", [REFUSED, UNAVAILABLE, SHOWN], ids=["refused", "away", "shown"])
+async def test_once_its_pass_is_over_a_machine_counts_as_being_replaced_no_longer(answer: Response) -> None:
+    """However the pass ends: the next machine of that name is another one."""
+    process = Process(machine("Unknown", since=minutes(99)), node(SILENT))
+    with suppress(Unavailable):
+        await process.reconcile(0, but(NODE_PATH, answer))
+    assert process.memory.replacing(process.group, but=Key("default", "m2")) == 0
+
+
+async def test_a_status_that_is_refused_is_remembered_and_the_next_pass_does_all_else() -> None:
+    process = Process(machine("Unknown", since=minutes(99)), node(SILENT))
+    result, noted = await process.reconcile(0, but(MACHINE_PATH, REFUSED))
+    assert (result, noted.error.partition(":")[0]) == (
+        Result.later(0),
+        "The API server refused to write the machine's status",
+    )
+    assert [each.step for each in process.memory.refused("u1", process.memory.moments.now())] == [None]
+
+
+class Blind(Machines):
+    """No look at a machine is allowed."""
+
+    async def look(self, found: Machine) -> Seen:
+        raise Forbidden("no look")
+
+
+async def test_a_read_that_is_refused_is_not_taken_for_a_status_that_is() -> None:
+    process = Process(machine("Running"), node(), kind=Blind)
+    with pytest.raises(Forbidden):
+        await process.reconcile(0, but(NODE_PATH, SHOWN))
+    assert process.memory.refused("u1", process.memory.moments.now()) == ()
 
 
 async def test_a_write_that_is_refused_is_in_the_record_of_the_pass() -> None:

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
-from kubewright.runtime.controller import BREATH, Controller
+from kubewright.runtime.controller import YIELD_EVERY, Controller
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle
 from kubewright.runtime.queue import Curve
@@ -161,7 +161,7 @@ async def test_looks_that_never_wait_let_others_have_their_turn():
         while len(script.looks) < 100:
             turns.append(len(script.looks))
             await asyncio.sleep(0)
-    assert max(b - a for a, b in pairwise(turns)) <= BREATH
+    assert max(b - a for a, b in pairwise(turns)) <= YIELD_EVERY
 
 
 async def test_keys_of_another_program_let_others_have_their_turn_too():
@@ -175,7 +175,7 @@ async def test_keys_of_another_program_let_others_have_their_turn_too():
             turns.append(controller.load)
             await asyncio.sleep(0)
         turns.append(controller.load)
-    assert max(a - b for a, b in pairwise(turns)) <= BREATH
+    assert max(a - b for a, b in pairwise(turns)) <= YIELD_EVERY
 
 
 async def test_only_defects_have_a_traceback_in_the_log():

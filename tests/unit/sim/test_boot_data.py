@@ -10,7 +10,7 @@ import pytest
 from kubewright.api.bootstrap.v1beta1 import File, KubeadmConfigSpec
 from kubewright.bootstrap.cloudinit import cloud_config as cloud_config_of
 from kubewright.bootstrap.userdata import Role, UserData
-from kubewright.providers.sim.boot.kubeadm import (
+from kubewright.providers.sim.kubeadm import (
     CONTROL_PLANE,
     LARGEST,
     Init,

@@ -11,8 +11,8 @@ import yaml
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.kubeadm import Join, NodeSetup, Unbootable
-from kubewright.providers.sim.boot.tls_bootstrap import NotYet, trusted
+from kubewright.providers.sim.kubeadm import Join, NodeSetup, Unbootable
+from kubewright.providers.sim.tls_bootstrap import NotYet, trusted
 
 CA = new_cluster_authority(datetime(2030, 1, 1, tzinfo=UTC), Algorithm.EC).certificate
 HASHES = tuple(public_key_hashes(CA))

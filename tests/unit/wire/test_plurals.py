@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.wire.plurals import crd_name, plural_of
+from kubewright.wire.gvk import crd_name, plural_of
 
 TABLE = Path(__file__).with_name("plurals.txt")
 """``Kind plural`` per line, printed by github.com/gobuffalo/flect v1.0.2: its irregular words and endings, alone and at

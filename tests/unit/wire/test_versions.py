@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.wire.versions import by_preference, is_version, preferred
+from kubewright.wire.gvk import by_preference, is_version, preferred
 
 
 def test_versions_are_preferred_by_stability_then_number() -> None:

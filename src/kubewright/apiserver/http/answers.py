@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.http.requests import YAML, YAMLS
-from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.builtin.cells import Cell, age, field, since
 from kubewright.apiserver.registry.custom import Path, first, parse
 from kubewright.apiserver.registry.kind import Column, ServedKind
@@ -286,11 +285,11 @@ def page(kind: ServedKind, found: Page, wanted: Form, now: datetime) -> Response
 def piece(kind: ServedKind, records: Sequence[Record], wanted: Form, now: datetime) -> bytes:
     """Some objects as they stand in the list."""
     if wanted.media == YAML:
-        objects = [orjson.loads(codec.in_version(kind, record)) for record in records]
+        objects = [orjson.loads(kind.in_version(record)) for record in records]
         return dumped(objects, in_order=True).encode() if objects else b""
     if not wanted.shape:
-        return b",".join([codec.in_version(kind, record) for record in records])
-    objects = [codec.decode(kind, record) for record in records]
+        return b",".join([kind.in_version(record) for record in records])
+    objects = [kind.decode(record) for record in records]
     if wanted.shape == TABLE:
         return orjson.dumps(render(kind, objects, now=now, include=wanted.include)["rows"])[1:-1]
     return orjson.dumps([metadata_of(obj) for obj in objects])[1:-1]

@@ -14,9 +14,8 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
-from kubewright.wire.gvk import Resource
+from kubewright.wire.gvk import Resource, by_preference
 from kubewright.wire.http import Response
-from kubewright.wire.versions import by_preference
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _OWN = ("get", "patch", "update")

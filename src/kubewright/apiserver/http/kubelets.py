@@ -26,7 +26,7 @@ from kubewright.apiserver.http.kubelet_requests import (
     refused_log,
     stream_path,
 )
-from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog, Target
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Store
@@ -164,7 +164,7 @@ class Kubelets:
     def look(self, target: Target) -> Object | None:
         """A stored object."""
         record = self._store.get(target.collection, target.key)
-        return None if record is None else codec.decode(target.kind, record)
+        return None if record is None else target.kind.decode(record)
 
     def _found(self, target: Target) -> Object:
         if (found := self.look(target)) is None:

@@ -28,7 +28,7 @@ from kubewright.apiserver.http import answers, requests
 from kubewright.apiserver.http.answers import Form
 from kubewright.apiserver.http.connections import holder_of
 from kubewright.apiserver.http.requests import ResourcePath, WatchOptions
-from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog, Options, ServedKind, Target
 from kubewright.apiserver.registry.policies import Policies, guard_of
 from kubewright.apiserver.registry.reading import Filter, Reading, filter_of, seen_as
@@ -83,7 +83,7 @@ class _View:
 
     def initial(self, records: Iterable[Record]) -> Iterator[bytes]:
         for record in records:
-            yield from self._line(ADDED, codec.in_version(self._kind, record))
+            yield from self._line(ADDED, self._kind.in_version(record))
 
     def changed(self, changes: Iterator[Change]) -> Iterator[bytes]:
         for change in changes:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.http import answers, requests
-from kubewright.apiserver.registry import codec, refusals, subresources
+from kubewright.apiserver.registry import refusals, subresources
 from kubewright.apiserver.registry.kind import Catalog, Options, Target
 from kubewright.apiserver.registry.policies import Policies, restricted_node
 from kubewright.apiserver.registry.strategy import DeleteOptions, edit_of
@@ -71,7 +71,7 @@ class Subresources:
         kind = target.kind
         if verb == "get":
             return answers.plain(
-                subresources.scale_of(kind, codec.decode(kind, self._there(target))), self._form(request)
+                subresources.scale_of(kind, kind.decode(self._there(target))), self._form(request)
             )
         if verb not in ("update", "patch"):
             raise refusals.not_allowed()
@@ -99,7 +99,7 @@ class Subresources:
         if (sent.get("metadata") or {}).get("name") != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         deletion, options = requests.delete_options_of(request, sent.get("deleteOptions") or {})
-        pod = codec.decode(target.kind, self._writing.expect(target, deletion))
+        pod = target.kind.decode(self._writing.expect(target, deletion))
         decision = subresources.decide_eviction(
             pod, subresources.budgets_for(pod, self._budgets(target)), self._clock.now()
         )

@@ -31,7 +31,7 @@ from kubewright.apiserver.http.discovery import MEASURED, MEASURED_VERBS
 from kubewright.apiserver.http.kubelet_requests import Kubelet, kubelet_of
 from kubewright.apiserver.http.kubelets import Kubelets
 from kubewright.apiserver.http.requests import ResourcePath
-from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog, ServedKind, Target
 from kubewright.apiserver.registry.reading import Filter, filter_of
 from kubewright.apiserver.schema.node import Object
@@ -264,7 +264,7 @@ class Measurements:
         }
         places = (Target(kind, where, name) for where, name in sorted(references))
         records = (self._store.get(place.collection, place.key) for place in places)
-        pods = (codec.decode(kind, each) for each in records if each is not None and matches(each))
+        pods = (kind.decode(each) for each in records if each is not None and matches(each))
         return list(of_pods(pods, summaries))
 
     async def _with_kubelets(self, matches: Filter) -> list[Object]:
@@ -273,7 +273,7 @@ class Measurements:
         for number, record in enumerate(tuple(self._store.scan(str(matches.kind.resource))), 1):
             if number % MOST_AT_ONCE == 0:
                 await self._clock.sleep(0)  # others work
-            if matches(record) and kubelet_of(node := codec.decode(matches.kind, record)) is not None:
+            if matches(record) and kubelet_of(node := matches.kind.decode(record)) is not None:
                 found.append(node)
         return found
 

@@ -1,10 +1,15 @@
-"""What the server knows about one kind it serves, the catalog of all of them, and the target of a request.
+"""What the server knows about one kind and its bytes, the catalog of all kinds, and the target of a request.
 
 Theory.      Everything that differs between kinds is data here: names, scope, verbs, columns,
              schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
              resource alike and never test for a kind by name.
+             Bytes are stored in the version in which they were written, and most are read in the same. Those
+             that are older than the schema of their kind are read by that schema. A client that asks for
+             another version, or for another shape of the same objects (events.k8s.io), gets them decoded and
+             converted.
 Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
-             catalog is the only mutable thing.
+             catalog is the only mutable thing. Stored bytes begin with ``apiVersion``, then ``kind``, so the
+             prefix tells the version. Only the code that decoded an object changes it in place.
 Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), ``reading`` and
              ``writing`` (what can be done to them).
 """
@@ -18,10 +23,12 @@ import orjson
 
 from kubewright.apiserver.schema.causes import Cause
 from kubewright.apiserver.schema.node import Node, Object
-from kubewright.apiserver.store.history import Record
+from kubewright.apiserver.store.history import Record, record_of
 from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import ADMIN, User
+
+_NEVER_STORED = "selfLink"
 
 
 class Schema(Protocol):
@@ -228,6 +235,77 @@ class ServedKind:
     older: Older | None = None
     grace_seconds: Callable[[Object], int] | None = None
     """Default grace period of a delete. Only Pods have one; None: deleted at once."""
+
+    def encode(self, obj: Object, version: int | None) -> bytes:
+        """The bytes of an object at a version; None leaves the version out (dry run)."""
+        return orjson.dumps(self._stamped(obj, version))
+
+    def encode_stored(self, obj: Object, version: int) -> bytes:
+        """The bytes as they are kept: the same as ``encode`` but for kinds stored as another."""
+        return _exact(orjson.dumps(self.to_stored(self._stamped(obj, version))))
+
+    def _stamped(self, obj: Object, version: int | None) -> Object:
+        """The object with its version, and with its fields in the order in which they are stored.
+
+        Empty fields of metadata are left out, as every Go server leaves them out.
+        """
+        given = obj["metadata"].items()
+        metadata = {name: value for name, value in given if (value or value == 0) and name != _NEVER_STORED}
+        if version is None:
+            metadata.pop("resourceVersion", None)
+        else:
+            metadata["resourceVersion"] = str(version)
+        head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind, "metadata": metadata}
+        return {**head, **{name: value for name, value in obj.items() if name not in head}}
+
+    def same(self, new: Object, old: Object) -> bool:
+        """Whether storing ``new`` would change nothing. ``old`` is the decoded stored object.
+
+        The comparison of Python values is fast where both share parts. But Python holds ``1`` and ``true``
+        for equal, so the JSON is compared as well.
+        """
+        stamped = self._stamped(new, int(old["metadata"]["resourceVersion"]))
+        return stamped == old and _sorted(stamped) == _sorted(old)
+
+    def decode(self, record: Record) -> Object:
+        """The object of a record in this version; a new one that the caller may change."""
+        obj: Object = orjson.loads(self._data(record))
+        if obj["apiVersion"] == self.resource.api_version:
+            return obj
+        if self.stored_as is not None:
+            return self.from_stored(obj)
+        obj["apiVersion"] = self.resource.api_version
+        return read_by(self.schema, obj)
+
+    def _data(self, record: Record) -> bytes:
+        return record.data if self.older is None else self.older.data(record)
+
+    def field_of(self, name: str, record: Record) -> str:
+        """The value of one field that field selectors may ask for; empty where it is missing."""
+        return self.fields(self.decode(record)).get(name, "")
+
+    def in_version(self, record: Record) -> bytes:
+        """The bytes of a record in this version; the stored bytes where that is their version."""
+        data = self._data(record)
+        if data.startswith(b'{"apiVersion":"%b",' % self.resource.api_version.encode()):
+            return data
+        return orjson.dumps(self.decode(record))
+
+    def restamped(self, record: Record, version: int) -> Record:
+        """The same state under another version: the last state of an object that was deleted."""
+        obj: dict[str, Any] = orjson.loads(self._data(record))
+        obj["metadata"]["resourceVersion"] = str(version)
+        return record_of(record.resource, record.key, version, _exact(orjson.dumps(obj)), obj)
+
+
+def _sorted(obj: Object) -> bytes:
+    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+
+
+def _exact(data: bytes) -> bytes:
+    """A copy of exact size: bytes from orjson keep the buffer in which they were built, up to four times
+    their length."""
+    return bytes(memoryview(data))
 
 
 class Catalog:

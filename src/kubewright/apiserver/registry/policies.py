@@ -41,7 +41,7 @@ from kubewright.apiserver.authorization.policy import (
     fault_of_role,
     rules_in,
 )
-from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.admission import PODS
 from kubewright.apiserver.registry.builtin import ROWS, served
 from kubewright.apiserver.registry.kind import Guard, ServedKind, Target
@@ -162,7 +162,7 @@ class _Objects:
         self._store = store
 
     def pods_on(self, node: str) -> Iterator[Object]:
-        having = Having(_NODE_NAME, (node,), partial(codec.field_of, _pod(), _NODE_NAME), kept=True)
+        having = Having(_NODE_NAME, (node,), partial(_pod().field_of, _NODE_NAME), kept=True)
         pods = self._store.scan_at(self._store.version, str(PODS), having=(having,))
         return (orjson.loads(record.data) for record in pods)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import ServedKind, Target
 from kubewright.apiserver.store import Change, Compacted, Having, Record, Store, Watcher
 from kubewright.base.limits import LIST_PAGE
@@ -54,7 +54,7 @@ class Filter:
         """What the objects that match have, by an index of a field, or by labels that must have a value."""
         for name in self.kind.indexed:
             if (value := self.fields.value_of(name)) is not None:
-                return (Having(name, (value,), partial(codec.field_of, self.kind, name), kept=True),)
+                return (Having(name, (value,), partial(self.kind.field_of, name), kept=True),)
         wanted = (each for each in self.labels.requirements if each.operator == IN)
         return tuple(Having(each.key, each.values, partial(_label, each.key)) for each in islice(wanted, 2))
 
@@ -66,7 +66,7 @@ class Filter:
         namespace, _, name = record.key.rpartition("/")
         values = {_NAME: name, _NAMESPACE: namespace}
         if not self.fields.keys <= values.keys():
-            values.update(self.kind.fields(codec.decode(self.kind, record)))
+            values.update(self.kind.fields(self.kind.decode(record)))
         return {key: values.get(key, "") for key in self.fields.keys}
 
 
@@ -153,7 +153,7 @@ class Reading:
         record = self._store.get(target.collection, target.key)
         if record is None:
             raise refusals.not_found(target.kind.resource, target.name)
-        return codec.in_version(target.kind, record)
+        return target.kind.in_version(record)
 
     def list(self, target: Target, matches: Filter, wanted: ListOptions) -> Page:
         """A page of the collection in the order of keys.
@@ -269,15 +269,15 @@ def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, byt
     new, old = change.new, change.old
     if matches.everything:
         type_ = DELETED if change.gone else ADDED if old is None else MODIFIED
-        return type_, codec.in_version(kind, new)
+        return type_, kind.in_version(new)
     was = old is not None and matches(old)
     if change.gone:
-        return (DELETED, codec.in_version(kind, new)) if was else None
+        return (DELETED, kind.in_version(new)) if was else None
     now = matches(new)
     if now:
-        return MODIFIED if was else ADDED, codec.in_version(kind, new)
+        return MODIFIED if was else ADDED, kind.in_version(new)
     if was and old is not None:
-        return DELETED, codec.in_version(kind, codec.restamped(kind, old, new.version))
+        return DELETED, kind.in_version(kind.restamped(old, new.version))
     return None
 
 

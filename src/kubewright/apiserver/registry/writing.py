@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry import codec, field_managers, refusals, strategy
+from kubewright.apiserver.registry import field_managers, refusals, strategy
 from kubewright.apiserver.registry.admission import Admission, Serving
 from kubewright.apiserver.registry.field_managers import FieldManagers
 from kubewright.apiserver.registry.kind import Options, ServedKind, Target
@@ -152,10 +152,10 @@ class Writing:
         """
         kind = target.kind
         record = self._latest(target)
-        old = codec.decode(kind, record)
+        old = kind.decode(record)
         edited = edit(old)
         if edited is old:
-            return Written(codec.in_version(kind, record))
+            return Written(kind.in_version(record))
         new = strategy.normalized(
             kind, edited, options, duplicates=duplicates, patched=patched, applied=applied
         )
@@ -167,8 +167,8 @@ class Writing:
         new = self._prepared(kind, new, old, options, subresource=subresource, entries=entries)
         if options.guard is not None:
             options.guard(new, old)
-        if codec.same(kind, field_managers.with_old_times(new, old), old):
-            return Written(codec.in_version(kind, record))
+        if kind.same(field_managers.with_old_times(new, old), old):
+            return Written(kind.in_version(record))
         causes = strategy.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, subresource):
             raise refusals.invalid(kind.resource, target.name, causes)
@@ -209,13 +209,13 @@ class Writing:
         kind = target.kind
         record = self.expect(target, deletion)
         self._admission.admit_deletion(target)
-        old = codec.decode(kind, record)
+        old = kind.decode(record)
         ending = self._serving.before_deletion(kind, old)
         decision = strategy.delete(kind, ending, deletion, self._clock.now())
         if isinstance(decision, strategy.Remove):
             return await self._remove(target, record, options)
-        if codec.same(kind, decision.obj, old):
-            return Written(codec.in_version(kind, record))
+        if kind.same(decision.obj, old):
+            return Written(kind.in_version(record))
         return Written(await self._put(target, decision.obj, record, options))
 
     async def delete_all(
@@ -295,27 +295,23 @@ class Writing:
 
     async def _put(self, target: Target, obj: Object, old: Record | None, options: Options) -> bytes:
         if options.dry_run:
-            return codec.encode(target.kind, obj, old.version if old else None)
+            return target.kind.encode(obj, old.version if old else None)
         version = self._store.next_version()
-        data = codec.stored(target.kind, obj, version)
+        data = target.kind.encode_stored(obj, version)
         if len(data) > OBJECT_BYTES and (old is None or len(old.data) <= OBJECT_BYTES):
             raise TooLarge("etcdserver: request is too large")  # an etcd's words: people look for them
         record = record_of(target.collection, target.key, version, data, obj)
         commit = self._store.put(record, old)
         self._serving.written(target.kind, obj, version)
         await commit
-        return codec.in_version(target.kind, record)
+        return target.kind.in_version(record)
 
     async def _remove(
         self, target: Target, record: Record, options: Options, final: Object | None = None
     ) -> Written:
         """Remove the object. Watchers get its last stored state, the response has ``final``."""
-        last = codec.restamped(target.kind, record, self._store.next_version())
-        data = (
-            codec.encode(target.kind, final, record.version)
-            if final
-            else codec.in_version(target.kind, record)
-        )
+        last = target.kind.restamped(record, self._store.next_version())
+        data = target.kind.encode(final, record.version) if final else target.kind.in_version(record)
         if not options.dry_run:
             commit = self._store.remove(last, record)
             self._serving.removed(target.kind, target.name)

@@ -72,7 +72,7 @@ MOST_ASKED = 4
 @dataclass(frozen=True, slots=True)
 class Having:
     """The objects that have one of ``values``; ``index`` names what ``value_of`` reads, which is always the
-    same. ``kept``: the index stays, once it is made; others make room for each other.
+    same. ``kept``: the index is made at the first question, and stays; others make room for each other.
     """
 
     index: str
@@ -180,12 +180,9 @@ class _Collection:
     def want(self, havings: Sequence[Having], prefix: str) -> None:
         """A list is about to look: make the indexes that have become worth it, and note what was used."""
         looked_at = len(_span(self.keys, prefix, ""))
-        for having in havings:
-            name, index = having.index, self._made(having)
-            if having.kept:
-                self._kept[name] = index or self._make(having)
-            elif index is not None:
-                self._asked[name] = self._asked.pop(name)  # the last to make room
+        for having in (having for having in havings if not having.kept):
+            if having.index in self._asked:
+                self._asked[having.index] = self._asked.pop(having.index)  # the last to make room
             elif looked_at >= FEW:
                 self._want(having, looked_at)
 
@@ -197,7 +194,12 @@ class _Collection:
             _put_last(self._asked, having.index, self._make(having), MOST_INDEXES)
 
     def _made(self, having: Having) -> _Index | None:
-        return (self._kept if having.kept else self._asked).get(having.index)
+        """The index, if there is one; one that is kept is made here, once."""
+        if not having.kept:
+            return self._asked.get(having.index)
+        if having.index not in self._kept:
+            self._kept[having.index] = self._make(having)
+        return self._kept[having.index]
 
     def _make(self, having: Having) -> _Index:
         return _Index(having.value_of, (self.records[key] for key in self.keys))
@@ -323,7 +325,7 @@ class Store:
         return now if since is None else now + since.more(prefix, after)
 
     def count_having(self, having: Sequence[Having], resource: str, prefix: str = "") -> int:
-        """How many records ``scan_at`` has now with ``having``, by the indexes that are made."""
+        """How many records ``scan_at`` has now with ``having``; for that, no index of labels is made."""
         collection = self._collection(resource)
         best = collection.best(having, prefix)
         if best is None:

@@ -1,19 +1,17 @@
 """The collector: looks at one node, asks the server about unknown owners, performs the plan of ``decide``.
 
+Theory.      One watch for each kind that the server serves, today and after the next CRD. ``Sink`` takes the
+             place of an informer's cache: it takes what a ``kube.feed`` delivers, and keeps nothing but the
+             graph's nodes and the last version that it has seen. The set of kinds follows discovery, which is
+             asked again whenever a CRD changes.
+Invariants.  Every write carries the uid and resourceVersion that it was decided on. After a conflict the node
+             is looked at again.
+             A kind that is no longer served leaves the graph without any of its objects counting as deleted.
+             Requests ask for metadata only. The dependents to orphan are read from the server (``owned_by``):
+             a watch may be late, and a dependent that it has not shown yet would keep its reference to the
+             owner, and be deleted with it.
 Keys.        A key's name is a uid; its namespace is empty.
-Invariants.  Every write carries the uid and resourceVersion that it was decided on. After a conflict the
-             node is looked at again.
 Called by    ``controllers`` of ``builtin``.
-
-One watch for each kind that the server serves, today and after the next CRD.
-
-Theory.      ``Sink`` takes the place of an informer's cache: it takes what a ``kube.feed`` delivers,
-             and keeps nothing but the graph's nodes and the last version that it has seen. The
-             set of kinds follows discovery, which is asked again whenever a CRD changes.
-Invariants.  A kind that is no longer served leaves the graph without any of its objects counting as
-             deleted. Requests ask for metadata only. The dependents to orphan are read from the server
-             (``owned_by``): a watch may be late, and a dependent that it has not shown yet would keep
-             its reference to the owner, and be deleted with it.
 """
 
 import asyncio

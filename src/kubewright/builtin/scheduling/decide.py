@@ -1,28 +1,24 @@
 """Decide which node a Pod is bound to, or why it cannot be bound. Pure.
 
 Theory.      ``FILTERS`` are applied to each node in the order of a kube-scheduler; the first that rejects it
-             gives the reasons. Of the nodes that are left the one whose smallest share would be in use
-             with the Pod is chosen; of equal ones the one with the fewest Pods, then the first by name.
-             Room that was promised to a Pod of the same or a higher priority (it is nominated for the
-             node, whose victims still end) counts as taken; the node that was promised to the Pod itself
-             goes before all others. A Pod that fits nowhere is told so in kube-scheduler's words, and
-             ``relieve`` says which Pods are to make room for it, or why none are.
-Source       kube-scheduler 1.36.3: the sentences, and in which order they are counted.
-Called by    ``reconciler``.
-
-Decide which Pods make room for one of a higher priority that fits nowhere. Pure.
-
-Theory.      On each node that fewer Pods would help, all Pods of lower priorities are taken away in thought.
-             If the Pod fits then, they are put back one after the other, the most important first, as
-             long as it still fits; those that stay away are the victims. Pods whose budget allows no more
-             disruptions are put back before all others. Of the nodes the one is chosen where victims
-             matter least: the fewest broken budgets, the lowest priority of the highest victim, the
-             smallest sum of priorities, the fewest victims, those that have run for the shortest time; then
-             the first by name.
+             gives the reasons. Of the nodes that are left the one whose smallest share would be in use with
+             the Pod is chosen; of equal ones the one with the fewest Pods, then the first by name. Room that
+             was promised to a Pod of the same or a higher priority (it is nominated for the node, whose
+             victims still end) counts as taken; the node that was promised to the Pod itself goes before all
+             others. A Pod that fits nowhere is told so in kube-scheduler's words, and ``relieve`` says which
+             Pods are to make room for it, or why none are. Decide which Pods make room for one of a higher
+             priority that fits nowhere. On each node that fewer Pods would help, all Pods of lower priorities
+             are taken away in thought. If the Pod fits then, they are put back one after the other, the most
+             important first, as long as it still fits; those that stay away are the victims. Pods whose
+             budget allows no more disruptions are put back before all others. Of the nodes the one is chosen
+             where victims matter least: the fewest broken budgets, the lowest priority of the highest victim,
+             the smallest sum of priorities, the fewest victims, those that have run for the shortest time;
+             then the first by name. Once ``MOST_CANDIDATES`` nodes (or a tenth of all, if that is more) would
+             do, no more are looked at, as long as one of them breaks no budget.
 Invariants.  No victim has the same or a higher priority. With one victim less the Pod would not fit. A Pod
              whose victims still end on the node that it was promised takes no more of them.
-Bounded.     Once ``MOST_CANDIDATES`` nodes (or a tenth of all, if that is more) would do, no more are looked
-             at, as long as one of them breaks no budget.
+Source       kube-scheduler 1.36.3: the sentences, and in which order they are counted.
+Called by    ``reconciler``.
 """
 
 from collections import Counter

@@ -1,31 +1,26 @@
 """Keeps the facts about nodes and their Pods, binds Pods, and writes conditions and events.
 
 Theory.      One worker binds one Pod after the other: a binding counts from the moment when it is sent, so
-             the next Pod sees what is left, and two Pods never get the same last place. A
-             Pod for which no node fits gets a condition and an event, and is tried
-             again when a node changes or a Pod is deleted.
-             The queue hands out Pods by time. One of a higher priority that waits for its turn goes first: it
-             has the pass, and the Pod whose turn it was lines up again.
-             If Pods of lower priorities can make room, the node is promised to the Pod in its status, so that
-             none of the same or a lower priority takes the room; then its victims are deleted, with their
-             grace. When they are gone the Pod is tried again like any other.
-Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A Pod is bound to known
-             nodes only. After a refused binding the decision is made anew: the server decides. No victim is
-             deleted before the promise is written, so whatever ends this process, the next one goes on with
-             it.
+             the next Pod sees what is left, and two Pods never get the same last place. A Pod for which no
+             node fits gets a condition and an event, and is tried again when a node changes or a Pod is
+             deleted. The queue hands out Pods by time. One of a higher priority that waits for its turn goes
+             first: it has the pass, and the Pod whose turn it was lines up again. If Pods of lower priorities
+             can make room, the node is promised to the Pod in its status, so that none of the same or a lower
+             priority takes the room; then its victims are deleted, with their grace. When they are gone the
+             Pod is tried again like any other.
+             Who is where, to whom what was promised, and whose turn it is, are values in memory.
+             ``Rooms`` adds up what the Pods of a node request, and keeps which priorities they have, so that
+             one look tells whether a Pod could have victims at all. ``Line`` keeps the Pods without a node by
+             priority: the queue of the controller has them by time, which is the order among equals.
 Frugal.      At rest nothing is asked, and a heartbeat wakes nothing. A Pod costs one request. Where all Pods
              have one priority, victims are not looked for, and no Pod is read for it.
-Called by    ``controllers`` of ``builtin``.
-Continues    in ``decide``; ``Rooms`` keeps who is where.
-Source       kube-scheduler: condition, reasons, events.
-
-Who is where, to whom what was promised, and whose turn it is. Values in memory; no I/O.
-
-Theory.      ``Rooms`` adds up what the Pods of a node request, and keeps which priorities they have, so that
-             one look tells whether a Pod could have victims at all. ``Line`` keeps the Pods without a node
-             by priority: the queue of the controller has them by time, which is the order among equals.
-Invariants.  A Pod is on one node at most; one that is on a node has no promise. What is kept is a part of
+Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A Pod is bound to known nodes only.
+             After a refused binding the decision is made anew: the server decides. No victim is deleted
+             before the promise is written, so whatever ends this process, the next one goes on with it.
+             A Pod is on one node at most; one that is on a node has no promise. What is kept is a part of
              what the informer of Pods shows, and of bindings under way.
+Source       kube-scheduler: condition, reasons, events.
+Called by    ``controllers`` of ``builtin``. Continues in ``decide``.
 """
 
 from collections import Counter

@@ -17,8 +17,7 @@ from typing import NamedTuple
 from kubewright.api.cluster.names import CONTRACT, CONTRACT_LABEL_PREFIX
 from kubewright.api.meta import Json
 from kubewright.runtime.references.reference import Version
-from kubewright.wire import plurals
-from kubewright.wire.versions import preferred
+from kubewright.wire.gvk import crd_name, preferred
 
 
 class Field(NamedTuple):
@@ -118,7 +117,7 @@ class Contracts:
 
     def crd_name(self, group: str, kind: str) -> str:
         """The name that Cluster API gives the CRD of a kind."""
-        return plurals.crd_name(group, kind)
+        return crd_name(group, kind)
 
     def choose(self, labels: Mapping[str, str]) -> Version | str:
         """The version to use of a CRD with these labels, or why there is none, as a clause."""

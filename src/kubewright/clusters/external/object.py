@@ -36,9 +36,8 @@ from kubewright.base import delays
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
-from kubewright.wire import plurals
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key, Resource, split_api_version
+from kubewright.wire.gvk import Key, Resource, crd_name, split_api_version
 
 JsonObject = Mapping[str, Json]
 
@@ -349,7 +348,7 @@ def cloned(template: External, meta: ObjectMeta) -> tuple[Kind[dict[str, Any]], 
 
 def plural_of(group: str, kind: str) -> str:
     """The plural of a kind, as the name of its CRD has it."""
-    return plurals.crd_name(group, kind).partition(".")[0]
+    return crd_name(group, kind).partition(".")[0]
 
 
 NAMELESS = ObjectReference()

@@ -6,11 +6,12 @@ Theory.      Providers make bootstrap data and VM; the Machine becomes the contr
              for.
 Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
              first: it gets our finalizer before anything is claimed.
-Called by    ``wiring``. Continues in ``deletion``.
+Called by    ``act``. Continues in ``deletion``.
 """
 
 from collections.abc import Iterator
 
+from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import ConditionType
 from kubewright.api.conditions import since_not_true
 from kubewright.base.delays import UNHEARD
@@ -32,9 +33,12 @@ from kubewright.clusters.machine.seen import (
 
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for one pass."""
+    meta = seen.machine.metadata
     if seen.paused:
-        return Plan(because="the machine or its cluster is paused")
-    if seen.machine.metadata.deleting:
+        return Plan(because="the machine or its cluster is paused", silent=True)
+    if seen.incomplete and (names.MACHINE_FINALIZER in meta.finalizers or meta.deleting):
+        return Plan(because="objects that it refers to are not read yet", silent=True)
+    if meta.deleting:
         return deletion.decide(seen)
     return in_order((_update_machine, _claim_objects, _sync_node, _await_others), seen, Plan())
 

@@ -319,7 +319,7 @@ def _drain(seen: Seen) -> Stage | None:
         return None
     reason, plan = Reason.DRAINING_NODE, seen.deletion.drain
     if cordons := tuple(_cordon(seen)):
-        return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
+        return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods", silent=True))
     if (why := _cannot_look(seen)) or plan is None:
         told = why or "the pods of its Node have not been looked at"
         return _waits(reason, told, UNHEARD, cluster_awaited(seen) if why else None)
@@ -379,7 +379,9 @@ def _external(seen: Seen, reason: Reason, about: str, external: External | None)
         return _waits(reason, told, external.unheard, awaits)
     if external.deleting:
         return _waits(reason, f"{external} is being deleted", awaits=awaits)
-    return Stage(reason, Plan((DeleteExternal(about, external),), AT_ONCE, f"{external} is deleted now"))
+    return Stage(
+        reason, Plan((DeleteExternal(about, external),), AT_ONCE, f"{external} is deleted now", silent=True)
+    )
 
 
 def _node(seen: Seen) -> Stage | None:
@@ -393,7 +395,7 @@ def _node(seen: Seen) -> Stage | None:
     if not steps:
         node = Awaited(f"Node {seen.node_name} to be deleted", "see the finalizers of the Node")
         return _waits(reason, "its Node is being deleted", SOON, node) if nodes else None
-    return Stage(reason, Plan(steps, AT_ONCE, f"Node {seen.node_name} is deleted now"))
+    return Stage(reason, Plan(steps, AT_ONCE, f"Node {seen.node_name} is deleted now", silent=True))
 
 
 def node_deletion_over(seen: Seen) -> bool:
@@ -411,7 +413,7 @@ def node_deletion_over(seen: Seen) -> bool:
 
 
 def _finalizer(_seen: Seen) -> Stage:
-    plan: Plan[Step] = Plan((RemoveFinalizer(),), AT_ONCE, "nothing of it exists any more")
+    plan: Plan[Step] = Plan((RemoveFinalizer(),), AT_ONCE, "nothing of it exists any more", silent=True)
     return Stage(Reason.DELETION_COMPLETED, plan)
 
 

@@ -12,7 +12,7 @@ Invariants.  The two booleans and the phase are always written. The phase is for
              elsewhere decides on it. ``lastUpdated`` moves with the phase only. The error of a step is in a
              message. While an object or a Node cannot be read for a moment, its condition stays as it is; so
              do conditions that others write (health checks, owners).
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,106 +1,32 @@
-"""One Machine, one pass: look, decide, act, report. And what wakes a Machine.
+"""What wakes a Machine.
 
 Theory.      A Machine is looked at when it changes, when an object of a provider that it refers to does in
              what the contract names (``external.object``), when its Node does, when its cluster is
              connected or lost, when its Cluster is paused or deleted, and when a rollout gives
              its deployment another revision. Nothing else of sets and deployments wakes it: upstream's
-             machines are woken by every status of theirs, and that is most of what a rollout costs there. The
-             status is of a second look, after the steps, if there are any: caches show our own writes.
-Invariants.  No pass waits for a pod, a provider or a cluster that does not answer. A state that only lasts
-             until the next pass is not written.
-Called by    ``runtime.controller``; put together by ``clusters.world``.
+             machines are woken by every status of theirs, and that is most of what a rollout costs there.
+Called by    ``clusters.world``.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
-from kubewright.api.cluster.conditions import MACHINE_COMPONENT, EventReason
-from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
-from kubewright.base.plan import Plan
-from kubewright.clusters import paces
 from kubewright.clusters.external.object import same_for_machine
-from kubewright.clusters.machine.act import Actor, Outcome, WorkloadRemovals
-from kubewright.clusters.machine.decide import decide
+from kubewright.clusters.machine.act import Machines, WorkloadRemovals
 from kubewright.clusters.machine.look import BY_DEPLOYMENT, BY_SET, Caches, Looker, WorkloadCalls, revision
-from kubewright.clusters.machine.seen import Seen, Step
-from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike
-from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
-from kubewright.runtime.reports import Reports
-from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
-PAUSED, UNREAD = "the machine or its cluster is paused", "objects that it refers to are not read yet"
-"""Why a pass makes no plan."""
-
 WORKERS = 50
 """Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
 back (``look.WorkloadCalls``); upstream has 50 to 100 by now."""
-
-
-class Machines:
-    """The reconciler of Machines."""
-
-    def __init__(self, environment: Environment, caches: Caches, looker: Looker, actor: Actor) -> None:
-        self._machines = caches.machines
-        self._looker = looker
-        self._actor = actor
-        self._recorder = environment.recorder.of(MACHINE_COMPONENT)
-        client = environment.control.client
-        self.reports = Reports(client, MACHINE, self._recorder, paces.MACHINES)
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: a server said no, or could not be asked.
-        """
-        machine = self._machines.get(key)
-        if machine is None:
-            self._looker.forget(key)
-            self.reports.forget(key)
-            return Result.done()
-        seen = await self._looker.look(machine)
-        ours = MACHINE_FINALIZER in machine.metadata.finalizers
-        if seen.paused or (seen.incomplete and (ours or machine.metadata.deleting)):
-            idle(PAUSED if seen.paused else UNREAD)
-            return Result.done()
-        plan = decide(seen)
-        planned(plan)
-        outcome = await self._actor.perform(seen, plan)
-        if outcome.gone:
-            self._recorder.event(machine, EventReason.DELETED, f"Machine {machine.name} has been deleted")
-            return Result.done()
-        if plan.ends_the_pass and not outcome.errors:
-            return Result.later(plan.wake)
-        result = Result.later(plan.wake).sooner(await self._report(key, seen, plan, outcome))
-        return result.unless(outcome.errors)
-
-    async def _report(self, key: Key, before: Seen, plan: Plan[Step], outcome: Outcome) -> Result:
-        """Write the status, and send the events that go with it; returns when to look again."""
-        machine = self._machines.get(key)
-        if machine is None or machine.metadata.uid != before.machine.metadata.uid:
-            return Result.done()
-        seen = before
-        if plan.steps or machine is not before.machine:
-            seen = replace(self._looker.look_in_caches(machine, before), failed=outcome.failed)
-        if seen.incomplete:
-            return Result.done()
-        status = status_of(seen)
-        written, again = await self.reports.write(
-            machine.metadata, machine.status, status, urgent=bool(outcome.errors)
-        )
-        for event in events_of(machine, status) if written else ():
-            self._recorder.event(machine, event.reason, event.message, warning=event.warning)
-        return again
 
 
 def wire(
@@ -120,8 +46,7 @@ def wire(
     caches, calls = Caches(informers), WorkloadCalls(environment.clock)
     lookup = references.lookup_for(GROUP, MACHINE.resource.kind)
     looker = Looker(client, caches, lookup, workloads, calls, strict_running=strict_running)
-    actor = Actor(client, workloads, calls, looker, removals=removals, wake=wake)
-    machines = Machines(environment, caches, looker, actor)
+    machines = Machines(environment, caches.machines, looker, workloads, calls, removals=removals, wake=wake)
     controller = Controller(
         "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics
     )

@@ -141,13 +141,11 @@ def managed_flags(template: Iterable[str], ports: Iterable[int] = ()) -> frozens
     return frozenset(_flag_name(each) for each in flags if is_open(each) or each.partition("=")[2] in fixed)
 
 
-def refused_flags(
-    managed_flags: frozenset[str], extra: Mapping[str, str], without: Iterable[str]
-) -> list[str]:
+def refused_flags(managed: frozenset[str], extra: Mapping[str, str], without: Iterable[str]) -> list[str]:
     """What is wrong with a user's flags, a sentence each."""
     return [
         f"the flag {name} is set by the controller, because it says where something is: remove it"
-        for name in sorted({*extra, *without} & managed_flags)
+        for name in sorted({*extra, *without} & managed)
     ]
 
 

@@ -23,8 +23,9 @@ Files        ``seen``      all that is known of one machine, as one frozen value
              ``making``  ``living``  ``deleting``  ``preservation``   the deciders, Seen -> Plan
              ``applied``   what a VM has of its class, and what the class says by now
              ``states``    the phases as a table, and what the status says
-             ``act``       performs the steps, the only file that writes; makes what a driver is told
-             ``reconciler``  the pass, who wakes a machine, and how long its stages took
-             All but ``look``, ``memory``, ``act`` and ``reconciler`` are pure. What comes next for a VM, and
-             the calls in flight: ``driver.life``.
+             ``act``       what is particular to a machine's pass (``runtime.kernel``), the only file that
+                           writes; makes what a driver is told
+             ``wiring``    who wakes a machine, and how long its stages took
+             All but ``look``, ``memory``, ``act`` and ``wiring`` are pure. What comes next for a VM, and the
+             calls in flight: ``driver.life``.
 """

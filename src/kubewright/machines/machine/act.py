@@ -16,7 +16,8 @@ Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is 
              (``decide.RULES``). The event of a report is sent when the status changes, not in every pass.
              Secrets go into the request and nowhere else, and are never logged. No request is made without
              the class's secrets: a driver could find credentials of another account elsewhere.
-Called by    ``reconciler.Machines``; ``machines.orphans`` (``delete_node``), ``cli.vm`` (``filled``).
+Called by    ``runtime.controller`` (``Machines``), put together by ``wiring``; ``machines.orphans``
+             (``delete_node``), ``cli.vm`` (``filled``).
 """
 
 import hashlib
@@ -82,6 +83,15 @@ from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
+
+log = structlog.get_logger(__name__)
+
+NAME_PLACE, NAME_PLACE_QUOTED = b"<<MACHINE_NAME>>", b"%3C%3CMACHINE_NAME%3E%3E"
+TOKEN_NAMESPACE = "kube-system"
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+# What a driver is told.
 
 
 class Incomplete(KubewrightError):
@@ -152,21 +162,6 @@ class Requests:
         return f"{token_id(uid)}.{secret}"
 
 
-def _token_key(uid: str) -> Key:
-    return Key(TOKEN_NAMESPACE, token_name(uid))
-
-
-def _is_token_of(machine: Machine, found: Secret) -> bool:
-    """Whether the Secret of the token's name is this machine's: names are short hashes, so two machines may
-    have one."""
-    return found.data.get("description") == token_description(machine.metadata.name).encode()
-
-
-NAME_PLACE, NAME_PLACE_QUOTED = b"<<MACHINE_NAME>>", b"%3C%3CMACHINE_NAME%3E%3E"
-TOKEN_NAMESPACE = "kube-system"
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
 def filled(user_data: bytes, machine: str, token: str | None) -> bytes:
     """The user data of one machine.
 
@@ -218,7 +213,17 @@ def token_data(machine: str, uid: str, secret: str, expires: datetime, groups: s
     return {**data, "auth-extra-groups": groups} if groups else data
 
 
-log = structlog.get_logger(__name__)
+def _token_key(uid: str) -> Key:
+    return Key(TOKEN_NAMESPACE, token_name(uid))
+
+
+def _is_token_of(machine: Machine, found: Secret) -> bool:
+    """Whether the Secret of the token's name is this machine's: names are short hashes, so two machines may
+    have one."""
+    return found.data.get("description") == token_description(machine.metadata.name).encode()
+
+
+# The pass.
 
 
 class WriteFailed(Exception):
@@ -362,10 +367,22 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
             raise WriteFailed(seen.machine, self._remember(seen.machine, step, error)) from error
         raise error
 
+    async def report(self, found: Machine, seen: Seen, plan: Plan, outcome: Outcome) -> Result | None:
+        """As every report; where the status is refused, the next pass does all else.
+
+        Raises:
+            WriteFailed: it is refused for good.
+        """
+        try:
+            return await super().report(found, seen, plan, outcome)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            raise WriteFailed(found, self._remember(found, None, error)) from error
+
     def refused(self, about: Machine, error: ApiError) -> Result:
-        """The status is refused: the next pass does all else."""
-        refused = self._remember(about, None, error)
-        return self._refused(about, event_of(refused), refused.problem, Result.later(0))
+        """A read whose refusal no decision is made of: an error as any other. Writes: ``WriteFailed``."""
+        raise error
 
     def _remember(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
         refused = refusal_of(step, error, self._memory.moments.now())

@@ -13,7 +13,7 @@ Invariants.  What cannot be read in an annotation, because a user has edited it,
              update removes nothing. What one machine notes is bounded (``LARGEST``).
              A machine that is given another class is not updated by it: its VM was made by the first. A
              machine whose node was updated in place is one of its new class (``adopts``); the move of such a
-             machine to its new set says so, by an empty name (``machineset.template``).
+             machine to its new set says so, by an empty name (``machineset.policy``).
              What does not reach the VMs is told on the class (``condition``), since its machines are well and
              go on: with what to do, and without how many they are, which changes while a rollout goes on.
              They have few different providerSpecs, so each is compared once.

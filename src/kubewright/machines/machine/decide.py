@@ -24,8 +24,8 @@ Invariants.  Every step has its row. Steps that keep a VM or a user's pods from 
              as refused, for ``delays.UNHEARD``.
              A plan whose steps change what the next pass sees waits for nothing. What is on record (a
              deletion, a phase) dates the wait; of the rest the record of the pass says since when it lasts.
-Called by    ``reconciler``, ``look`` (what is remembered of an error), ``cli.explain`` (``foresee``).
-             Continues in ``making``, ``living``, ``preservation`` and ``deleting``.
+Called by    ``act`` (``decide``, ``refusal_of``), ``look`` (``unread_because``), ``cli.explain``
+             (``foresee``). Continues in ``making``, ``living``, ``preservation`` and ``deleting``.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -115,8 +115,8 @@ def follow_node(seen: Seen) -> Plan:
     plan = _decide_phase(seen)
     report, because = plan.report, plan.because
     steps: list[Step] = []
-    if seen.node is not None and (marks := _node_steps(seen, seen.node, report)):
-        steps += marks
+    if seen.node is not None and (lacks := _node_steps(seen, seen.node, report)):
+        steps += lacks
         because += "; the node lacks what the machine says of it"
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:

@@ -12,7 +12,9 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              so the machine's controller must know that the silence lasts. The success of a request ends only
              the silence about its own kind: a server whose disk is full shows pods and accepts no write.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
-Called by    ``look`` and ``act`` (ask, and note what came of requests), ``reconciler`` (tells of changes);
+             All is kept by uid and goes with the machine; but for which machines are being replaced, kept by
+             name for one pass: a name has one pass at a time, and its end takes the name off.
+Called by    ``look`` and ``act`` (ask, and note what came of requests), ``wiring`` (tells of changes);
              ``machines.orphans`` (``NodeStates``).
 """
 

@@ -1,5 +1,4 @@
-"""Everything that is known of one machine, as one frozen value; what may be done, and the plan to do it.
-             Pure.
+"""All that is known of one machine, as one frozen value; what may be done, and the plan to do it. Pure.
 
 Theory.      ``Seen`` is complete before anything is decided. What can be derived from it (deadlines,
              whether a VM is known) is a property, so that decisions read like sentences.
@@ -264,8 +263,8 @@ class Plan(AnyPlan[Step]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A write that an API server refused, and would refuse again (``refusals``); or one about the node that
-    the target cluster has not answered for long (``unanswered``).
+    """A write that an API server refused, and would refuse again (``decide.RULES``); or one about the node
+    that the target cluster has not answered for long (``memory.Unanswered``).
 
     ``step`` is None for the status; ``problem`` is a sentence for people; the write rests until ``until``.
     """
@@ -329,7 +328,7 @@ class Seen:
     ``attachments``  VolumeAttachments of the node
     ``counts``        how many other machines are unhealthy, and how many are being replaced
     ``has_token``    there may be a bootstrap token of this machine
-    ``busy``         many machines are in the queue or in work (``reconciler.BUSY``): reports can wait
+    ``busy``         many machines are in the queue or in work (``wiring.BUSY``): reports can wait
     ``visible_since``  since when both clusters can be seen again, after one could not; None: always
     ``watching_since``  since when this process sees nodes at all; None: it has no watch (``cli.explain``)
     ``unreachable``  which cluster has not been seen for long; empty if none

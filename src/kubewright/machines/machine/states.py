@@ -174,7 +174,7 @@ TABLE: tuple[Row, ...] = (
     Row(EVERY, Finding.DELETION_GOES_ON, Phase.TERMINATING, DELETE, PROCESSING, "{text}"),
     Row(EVERY, Finding.DELETION_FAILS, Phase.TERMINATING, DELETE, FAILED, "{text}"),
 )  # fmt: skip
-"""The last sentence of a deletion's text names its step: MCM goes on from there (``deletion``)."""
+"""The last sentence of a deletion's text names its step: MCM goes on from there (``deleting``)."""
 
 GIVEN_UP = (Finding.NOT_JOINED, Finding.HEALTH_TIMEOUT)
 """What is found of a machine whose VM is there, and may say why."""

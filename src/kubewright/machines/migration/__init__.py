@@ -14,6 +14,6 @@ Invariants.  Every step is found undone or done by looking, so a pass may end at
              While an old class is there and not migrated, no machine of it is given up for lost: its VM is
              known to the cloud by what the class says.
 Files        ``old_classes``  which classes are to be migrated, and what is decided about one; pure
-             ``reconciler``   the reads and writes
+             ``wiring``       the reads and writes
 Source       MIG-01 to MIG-03; the annotation and its value are MCM's.
 """

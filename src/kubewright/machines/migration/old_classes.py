@@ -5,7 +5,7 @@ Theory.      ``OldClasses`` tells a machine why it has no class yet: it knows th
              is to be done follows from the objects each time.
              ``decide`` is pure: from the old class, the MachineClass that is there and the one that the
              driver made, to what comes next.
-Called by    ``machines.caches`` and ``reconciler``.
+Called by    ``machines.caches`` and ``wiring``.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Orphans: VMs without a machine, which are deleted with their nodes; and nodes without a machine.
 
 Theory.      The finalizer of a machine stays until the cloud has had time to show a VM that it may have made
-             (``machine.deletion``). Some clouds are slower than that, some drivers make two VMs, some users
+             (``machine.deleting``). Some clouds are slower than that, some drivers make two VMs, some users
              remove finalizers: then a VM exists that no machine will ever delete. So from time to time the
              driver lists the VMs of each class, and those without a machine are deleted, *after
              confirmation*: a VM without a machine is at first only a suspect. It is deleted when it is still

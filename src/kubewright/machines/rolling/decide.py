@@ -1,5 +1,4 @@
-"""Decide which nodes of a deployment are marked while it rolls out, and which are updated in place next.
-             Pure.
+"""Decide which nodes are marked while their deployment rolls out, and updated in place next. Pure.
 
 Theory.      A rollout *goes on* while an old set, which is not being deleted itself, has machines (also
              deleting ones) or wants some. It is *over* when no old set does and enough new machines are
@@ -16,7 +15,7 @@ Theory.      A rollout *goes on* while an old set, which is not being deleted it
              many as the bounds allow (Auto), or a user does (Manual); the machine's controller and the agent
              on the node do the rest (``machine.living``). A machine whose node was updated is *moved*: one
              write gives it the current set as its owner, with the labels and the class of that set's
-             template. The sizes of both sets follow (``rollout.in_place``), the moved machine loses the label
+             template. The sizes of both sets follow (``rollout.planner``), the moved machine loses the label
              that says so, and its node is released: it loses the labels, and takes pods again. Each of these
              is one write, and the next pass finds out from what is there how far the last one came. A node
              that is selected says for which template: if the deployment has another one by the time when it
@@ -30,7 +29,7 @@ Invariants.  Cluster-autoscaler's annotation is removed only where a second one 
              off: a node that is drained or ready keeps its labels until there is a result, though its set
              became the current one again. Differently from MCM a moved machine has the class and the labels
              of its new template.
-Called by    ``reconciler``.
+Called by    ``wiring``.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """What the controller of rollouts sees, and the closed set of what a pass may do about it.
 
-Called by    ``reconciler`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
+Called by    ``wiring`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
 """
 
 from collections.abc import Container

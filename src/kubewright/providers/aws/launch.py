@@ -5,21 +5,19 @@ Theory.      EC2 answers a RunInstances with a ClientToken that it knows with th
              name and owner's uid, and from nothing that changes between two processes. It is used up once its
              instance has ended; ``attempt`` counts the next ones, which follow just so. The same token with
              other parameters is refused by EC2. So everything here follows from the class, the machine and
-             its data alone: lists are sorted, and data is packed without the time.
-Invariants.  User data that is sent has at most ``MOST_DATA`` bytes, as EC2 takes it.
+             its data alone: lists are sorted, and data is packed without the time. What is asked of EC2 to
+             make a running instance what its class says by now: tags, checks of packets. A launch puts tags
+             on the instance, its volumes and its interfaces; later others attach volumes of their own
+             (PersistentVolumes) and interfaces (networks of pods). Which are the launch's their tags say:
+             those of cluster and role, and the instance's own name. So only they are updated, and the
+             instance itself; the request of a spot instance is over by then. Objects with the same changes
+             are one request, since EC2 lets an account change tags rarely. The attribute of an instance is
+             that of its only interface; of several, each has its own.
+Invariants.  User data that is sent has at most ``MOST_DATA`` bytes, as EC2 takes it. The driver's own tags
+             are neither put nor taken off, whatever a class says or said. The tags of cluster and role stay
+             on each object: lists, and the rights to the objects, go by them.
 Source       AWS-05, AWS-06; the meaning of fields is that of Gardener's provider.
 Called by    ``driver``.
-
-What is asked of EC2 to make a running instance what its class says by now: tags, checks of packets. Pure.
-
-Theory.      A launch puts tags on the instance, its volumes and its interfaces; later others attach volumes
-             of their own (PersistentVolumes) and interfaces (networks of pods). Which are the launch's their
-             tags say: those of cluster and role, and the instance's own name. So only they are updated, and
-             the instance itself; the request of a spot instance is over by then. Objects with the same
-             changes are one request, since EC2 lets an account change tags rarely. The attribute of an
-             instance is that of its only interface; of several, each has its own.
-Invariants.  The driver's own tags are neither put nor taken off, whatever a class says or said. The tags of
-             cluster and role stay on each object: lists, and the rights to the objects, go by them.
 """
 
 import gzip

@@ -14,38 +14,33 @@ A small driver and its main::
 
 How to go on from there: docs/how-to/drivers-in-other-processes.md.
 
-One stream of a driver: it registers, and answers what it is asked until the stream ends.
-
-Theory.      The manager sends no more at a time than the registration says, so each operation has a task. One
+Theory.      One stream of a driver: it registers, and answers what it is asked until the stream ends. The
+             manager sends no more at a time than the registration says, so each operation has a task. One
              task sends, since a stream takes one message at a time. When the stream ends, operations that are
              under way are cancelled: a driver's calls may be, and the manager asks again.
-Invariants.  A manager that sends more than was said does not make this process hold more: the rest is read
-             when something is done. Each operation is answered: what is too large for a message, or cannot be
-             written as one, becomes an error that says so.
-Called by    ``cli.driver.serve``, the main of a driver, and tests with a stream of their own.
-
-The connection of a driver to its manager, and the next one when it is lost.
-
-Theory.      Managers come and go, and only the one that leads listens. So a driver dials until it is let in,
-             and dials again five seconds after a stream ended, for as long as it runs; what it was doing is
-             asked again by the manager.
-Invariants.  A manager that cannot be reached costs one attempt in five seconds and one line in the log for
-             each change of the reason. A fetch has a second.
-
-Serve a whole driver of the port to a manager in another process.
-
-Theory.      What the manager sends with an operation, and what is fetched by its revision, is the request
-             that the driver would have got in the manager's process; its answer goes back whole. So the
-             driver need not know where it runs. It is behind a guard of its own (``driver.guard``): a call
-             that hangs ends here, and what is no error of the vocabulary becomes one.
-Invariants.  Only what the driver offers is registered. Its hot fields are those of a class that says nothing
-             but its provider: they are told once, for all classes.
-Theory.      ``Provider`` is what an author writes; ``ProviderOffer`` makes answers of what it returns and
+             The connection of a driver to its manager, and the next one when it is lost. Managers come and
+             go, and only the one that leads listens. So a driver dials until it is let in, and dials again
+             five seconds after a stream ended, for as long as it runs; what it was doing is asked again by
+             the manager.
+             Serve a whole driver of the port to a manager in another process. What the manager sends with an
+             operation, and what is fetched by its revision, is the request that the driver would have got in
+             the manager's process; its answer goes back whole. So the driver need not know where it runs. It
+             is behind a guard of its own (``driver.guard``): a call that hangs ends here, and what is no
+             error of the vocabulary becomes one.
+             ``Provider`` is what an author writes; ``ProviderOffer`` makes answers of what it returns and
              raises. A function gets the class's name and revision; it fetches the class and its secret from
              the ``DataProvider`` that ``start`` has given it. Both are kept by revision, so that asking each
              time costs nothing.
-Invariants.  What a provider raises becomes an error of the answer: a ``DriverError`` with its code, anything
+Invariants.  A manager that sends more than was said does not make this process hold more: the rest is read
+             when something is done. Each operation is answered: what is too large for a message, or cannot be
+             written as one, becomes an error that says so.
+             A manager that cannot be reached costs one attempt in five seconds and one line in the log for
+             each change of the reason. A fetch has a second.
+             Only what the driver offers is registered. Its hot fields are those of a class that says nothing
+             but its provider: they are told once, for all classes.
+             What a provider raises becomes an error of the answer: a ``DriverError`` with its code, anything
              else as Unknown. Nothing that it raises ends the stream. No more than ``KEPT`` objects are kept.
+Called by    ``cli.driver.serve``, the main of a driver, and tests with a stream of their own.
 """
 
 import asyncio

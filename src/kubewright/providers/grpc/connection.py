@@ -6,24 +6,21 @@ Theory.      The manager speaks first, and the first message that comes back is 
              ``operations``; here callers wait, each with a deadline. A caller waits for its turn for a part
              of its time only, so that what is sent has the rest: a creation does not fail because others were
              before it.
+             What drivers may fetch: the classes and secrets of the operations that were asked of them. An
+             operation names a class and a revision; the driver fetches class and secret by them, has a second
+             for it, and may keep both for as long as the revision is the same. Both came with the request of
+             the controller, which had read them from its caches: so they are answered from here, and the API
+             server need not be there. The secret of a machine has its own ``userData``, with a token of its
+             own: then the machine has a revision of its own, too. A driver finds the secret by the name in
+             the class. A class of an API that has its credentials elsewhere gets a name that means the same.
 Invariants.  An operation is among those sent before its bytes are: no answer comes too early for it. However
              a stream ends, each caller has its answer: ``Unavailable``, and as not begun where nothing was
              sent. A peer cannot make this process hold more than one message of its.
-Source       GRP-01, GRP-13, GRP-14.
-Called by    ``dispatch``, with a stream of gRPC or of a test.
-
-What drivers may fetch: the classes and secrets of the operations that were asked of them.
-
-Theory.      An operation names a class and a revision; the driver fetches class and secret by them, has a
-             second for it, and may keep both for as long as the revision is the same. Both came with the
-             request of the controller, which had read them from its caches: so they are answered from here,
-             and the API server need not be there. The secret of a machine has its own ``userData``, with a
-             token of its own: then the machine has a revision of its own, too. A driver finds the secret by
-             the name in the class. A class of an API that has its credentials elsewhere gets a name that
-             means the same.
-Invariants.  The revision is a positive int32, never 0, and follows from class and secret alone: the next
+             The revision is a positive int32, never 0, and follows from class and secret alone: the next
              process has the same. What is kept is bounded in number and bytes; the oldest goes first. No
              driver gets a secret that was not needed for an operation, and no repr shows one.
+Source       GRP-01, GRP-13, GRP-14.
+Called by    ``dispatch``, with a stream of gRPC or of a test.
 """
 
 import asyncio

@@ -7,22 +7,20 @@ Theory.      A driver says which classes are its: the kind, and for MachineClass
              driver cannot do is made of what it can: the status of a VM is looked up in the list, and so is
              the provider id for a deletion that has none. Drivers are let in only while this process leads:
              who does not lead does not listen, so drivers go on dialling until they reach the one that does.
+             gRPC on the manager's side: the listener, who may come, and the three calls. The handlers are
+             generic: they get bytes, and ``messages`` reads them. Both names under which the service was ever
+             known have the same handlers. There is a listener while this process leads and no other time;
+             several terms of one process share it. Certificates are read anew for each connection, so they
+             may be renewed while it runs.
 Invariants.  A class has one driver at most: who registers for classes that another serves is refused, while
              the stream of that one lives, or because it runs in this process and is asked first. A class
              without a driver is told so, as ``Unavailable`` and not begun: nothing is in doubt, and the
              machine goes on by itself when one registers. Whatever a driver answers, a caller gets an answer
              of the contract or a ``DriverError``.
+             A Unix socket is in a folder of this user alone, and only this user can open it. No message above
+             ``MESSAGE_BYTES`` is taken. A port that cannot be had is tried again, and told.
 Source       GRP-09 to GRP-12.
 Called by    the controllers through ``driver.guard``.
-
-gRPC on the manager's side: the listener, who may come, and the three calls.
-
-Theory.      The handlers are generic: they get bytes, and ``messages`` reads them. Both names under which the
-             service was ever known have the same handlers. There is a listener while this process leads and
-             no other time; several terms of one process share it. Certificates are read anew for each
-             connection, so they may be renewed while it runs.
-Invariants.  A Unix socket is in a folder of this user alone, and only this user can open it. No message above
-             ``MESSAGE_BYTES`` is taken. A port that cannot be had is tried again, and told.
 """
 
 import asyncio

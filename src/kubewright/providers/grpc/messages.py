@@ -4,19 +4,17 @@ Theory.      A type lists its fields as the proto file does: number, name, what 
              ``decode`` walk these lists, so what is not in a list cannot be sent, and what a peer of a later
              version sends besides is passed over. That is all of proto3 that these messages need (decision
              0065 says why no generated code does it): texts, int32, bool, messages and lists of them. A
-             ``oneof`` is one attribute with several numbers; the last that was sent counts.
+             ``oneof`` is one attribute with several numbers; the last that was sent counts. Where drivers
+             dial, and who may: the options of driver ``grpc``. Secrets pass over the connection, so by
+             default there is no network in it: a Unix socket in the data folder, which none but this user can
+             open. Where a network is needed both sides show a certificate. A port that any process of the
+             network may dial, in plain text, is what MCM had in 2018; it is served only if a switch says what
+             that means.
 Invariants.  ``decode`` returns a whole value or raises ``Malformed``, whatever the bytes; numbers fit into an
-             int32, and texts are UTF-8. A value that was encoded is decoded to an equal one.
+             int32, and texts are UTF-8. A value that was encoded is decoded to an equal one. What cannot be
+             served is refused at the start, with the option that is wrong.
 Source       GRP-06; the encoding of Protocol Buffers, version 3.
 Called by    both sides of a stream.
-
-Where drivers dial, and who may: the options of driver ``grpc``. Pure.
-
-Theory.      Secrets pass over the connection, so by default there is no network in it: a Unix socket in the
-             data folder, which none but this user can open. Where a network is needed both sides show a
-             certificate. A port that any process of the network may dial, in plain text, is what MCM had in
-             2018; it is served only if a switch says what that means.
-Invariants.  What cannot be served is refused at the start, with the option that is wrong.
 """
 
 from collections.abc import Mapping

@@ -7,21 +7,18 @@ Theory.      A driver of 2018 works on one message at a time, and a creation may
              name a VM that exists. An operation is sent only while a caller waits for it; without one it
              keeps its place for a while. Those that change nothing go first, because they are short, and who
              deletes asks them. They are shared as long as they have not been sent: a list that was sent
-             before a creation does not show it.
+             before a creation does not show it. Between the values of the driver port and the messages of the
+             wire, in both directions. A driver of 2018 says why it failed in one text. What MCM writes there,
+             ``machine codes error: ..``, is read again; any other text has the code Unknown, so the call is
+             repeated soon. A driver that is served by Kubewright says its code as a number besides.
 Invariants.  Of one machine at most one operation is under way that changes something. An id means one
              operation of a stream; it is positive and an int32, and begins again after the last. Everything
              is bounded: what waits, what is kept, what comes unasked. A deletion makes void what is kept of
-             the machine's creation, and the other way round.
+             the machine's creation, and the other way round. What a driver sends becomes an answer of the
+             port or a ``DriverError``; nothing it sends raises anything else. No answer at all to a type of
+             operation means that it is not offered.
 Source       GRP-09, GRP-10.
 Called by    ``connection``, which tells the time and carries the bytes.
-
-Between the values of the driver port and the messages of the wire, in both directions. Pure.
-
-Theory.      A driver of 2018 says why it failed in one text. What MCM writes there, ``machine codes error:
-             ..``, is read again; any other text has the code Unknown, so the call is repeated soon. A driver
-             that is served by Kubewright says its code as a number besides.
-Invariants.  What a driver sends becomes an answer of the port or a ``DriverError``; nothing it sends raises
-             anything else. No answer at all to a type of operation means that it is not offered.
 """
 
 import re

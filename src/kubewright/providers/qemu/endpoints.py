@@ -7,33 +7,30 @@ Theory.      The control plane of a cluster is several VMs, which come and go, a
              Kubewright is upgraded. Which VMs are behind it stands in a file, which the balancer reads again
              all the time: what the driver knows is written there whenever a control plane's VM is made or
              goes, at each start, and again and again: a file may be deleted, and a disk full. Which of them
-             are ready the balancer asks itself.
-             A record that cannot be read is one cluster's misfortune, as that of a VM (``vms``): its balancer
-             goes on, its address stays taken, and it is read again all the time.
-Invariants.  An endpoint keeps its address until it is released: it is on record before it is answered. One
-             process at a time works here; the lock of the VMs' folder says which.
-Layout       ``endpoints/<hash of namespace, name and owner>``: ``endpoint.json`` the record, ``instances``
-             the addresses of VMs, and what ``processes.record`` keeps.
-Source       decisions 0032 and 0064.
-Called by    ``driver``.
-
-The bridge on which VMs meet each other and this machine, where the administrator wants one.
-
-Theory.      A bridge of the kernel is all that is needed: each VM has one end of it (a tap, which its QEMU
+             are ready the balancer asks itself. A record that cannot be read is one cluster's misfortune, as
+             that of a VM (``vms``): its balancer goes on, its address stays taken, and it is read again all
+             the time.
+             The bridge on which VMs meet each other and this machine, where the administrator wants one. A
+             bridge of the kernel is all that is needed: each VM has one end of it (a tap, which its QEMU
              makes and which goes with it), this machine has the first address of the subnet, and a guest is
              told its own address in its seed, so that nothing has to be asked for and it is known before the
              boot. It needs the right to make network devices (CAP_NET_ADMIN): root has it, and so has anybody
              inside of a network namespace of their own (``unshare -rn``), in which Kubewright then runs
              whole. Who has it not may use a bridge of the administrator's by QEMU's own helper, which is
-             allowed it.
-             The bridge may be deleted while VMs run on it. Each use of it looks whether it is there, and
-             makes it anew; who put something on it sees by ``times_made`` that it is another one.
+             allowed it. The bridge may be deleted while VMs run on it. Each use of it looks whether it is
+             there, and makes it anew; who put something on it sees by ``times_made`` that it is another one.
              Which addresses are free is known by the records of one folder. So the bridge bears the name of
              the folder whose VMs are on it (its alias, which goes with it), and a Kubewright with another
              folder is refused until no VM is on it any more.
-Invariants.  Nothing here forwards packets or translates addresses: what lies beyond this machine a guest
+Layout       ``endpoints/<hash of namespace, name and owner>``: ``endpoint.json`` the record, ``instances``
+             the addresses of VMs, and what ``processes.record`` keeps.
+Invariants.  An endpoint keeps its address until it is released: it is on record before it is answered. One
+             process at a time works here; the lock of the VMs' folder says which.
+             Nothing here forwards packets or translates addresses: what lies beyond this machine a guest
              reaches only if the administrator has said so to the kernel. An address belongs to one VM, or to
              one endpoint.
+Source       decisions 0032 and 0064.
+Called by    ``driver``.
 """
 
 import asyncio

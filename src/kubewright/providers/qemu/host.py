@@ -5,16 +5,13 @@ Theory.      A ``/dev/kvm`` that can be opened proves nothing: in a VM whose own
              processor has to have the instructions (on x86: ``vmx`` or ``svm`` among its flags), and a disk
              of 512 bytes has to say its line within seconds. What is found is kept for the life of the
              process.
+             How QEMU is asked: QMP, on a socket in the folder of its VM. A JSON line for each command and
+             each answer, one client at a time. QEMU greets first, and does so only when every device of the
+             VM was made. Between answers it tells of events, which are no concern of ours.
 Invariants.  Every program that is started has a deadline. Nothing of a class is among its arguments.
-Called by    ``driver``; ``endpoints`` and ``vms`` for ``said_by``.
-
-How QEMU is asked: QMP, on a socket in the folder of its VM.
-
-Theory.      A JSON line for each command and each answer, one client at a time. QEMU greets first, and does
-             so only when every device of the VM was made. Between answers it tells of events, which are no
-             concern of ours.
-Invariants.  Each exchange has a deadline, and each line a bound. The socket is reached through its folder's
+             Each exchange has a deadline, and each line a bound. The socket is reached through its folder's
              descriptor: a socket's path may have 107 bytes, and folders' names are longer.
+Called by    ``driver``; ``endpoints`` and ``vms`` for ``said_by``.
 """
 
 import asyncio

@@ -12,8 +12,11 @@ The kubelets
     ``registration``  the Node, conditions and Lease that they write (pure)
     ``kubelets``      what each remembers, the decision what it does next, and the workers that carry it out
     ``pods``          the same for pods
-Clusters
-    ``boot``       VMs that become nodes by their bootstrap data, and the port to what runs control planes
+VMs that boot from their user data, as cloud-init and kubeadm would boot a real one
+    ``kubeadm``        what user data asks for: to start a control plane, or to join one (pure)
+    ``tls_bootstrap``  the port to what runs control planes, which VM belongs to which cluster, and how a VM
+                       joins an API server that is another process
+    ``boots``          carries it out, for each VM that has such data, and runs the kubelets of such VMs
 For people
     ``manifests``     ready-to-use classes and their Secret
 

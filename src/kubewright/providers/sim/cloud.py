@@ -1,21 +1,18 @@
 """The simulated cloud: VMs that are made, run, fail and go, whatever the controllers do.
 
-Theory.      A cloud behind an API: every call may take its time, be throttled, fail, hang, or do
-             its work and lose the answer (``FaultInjector``). What a call began goes on without the caller:
-             a creation that was cancelled has made its VM, a deletion that was accepted ends. VMs
-             outlive the process when the cloud has a file (``inventory``).
-Invariants.  A deletion returns only when the VM is gone and its kubelet has finished its last
-             request. What an operator does to a VM (``kill``, ``order``...) is immediate and
-             survives a restart.
-Called by    ``driver`` (as the machines' cloud), ``kubelets`` (which run on the VMs), the demo
-             and tests (as its operators).
-
-Names that choose a behaviour, so that every state of a machine can be shown on purpose.
-
-Theory.      The first word of a machine's name (up to the first dash) is looked up here. A
-             MachineDeployment called ``quota-workers`` has machines that the cloud refuses for lack
-             of quota; no class has to be written for it.
-Invariants.  The table only adds to what the class says. An unknown word changes nothing.
+Theory.      A cloud behind an API: every call may take its time, be throttled, fail, hang, or do its work and
+             lose the answer (``FaultInjector``). What a call began goes on without the caller: a creation
+             that was cancelled has made its VM, a deletion that was accepted ends. VMs outlive the process
+             when the cloud has a file (``inventory``).
+             Names that choose a behaviour, so that every state of a machine can be shown on purpose. The
+             first word of a machine's name (up to the first dash) is looked up here. A MachineDeployment
+             called ``quota-workers`` has machines that the cloud refuses for lack of quota; no class has to
+             be written for it.
+Invariants.  A deletion returns only when the VM is gone and its kubelet has finished its last request. What
+             an operator does to a VM (``kill``, ``order``...) is immediate and survives a restart.
+             The table only adds to what the class says. An unknown word changes nothing.
+Called by    ``driver`` (as the machines' cloud), ``kubelets`` (which run on the VMs), the demo and tests (as
+             its operators).
 """
 
 from collections import OrderedDict

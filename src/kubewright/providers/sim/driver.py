@@ -27,8 +27,7 @@ from kubewright.driver.contract import (
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.hot import last_applied_switch, last_applied_tags
 from kubewright.kube.informer import Informers
-from kubewright.providers.sim.boot.boots import Boots
-from kubewright.providers.sim.boot.tls_bootstrap import ControlPlanes, Membership
+from kubewright.providers.sim.boots import Boots
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
@@ -41,6 +40,7 @@ from kubewright.providers.sim.spec import (
     refuse_impossible_node,
     refuse_tags,
 )
+from kubewright.providers.sim.tls_bootstrap import ControlPlanes, Membership
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
 from kubewright.wire.gvk import Resource
 from kubewright.wire.naming import machine_name_problem

@@ -1,21 +1,19 @@
 """What the simulated cloud has: VMs by id, name and class, and volumes; and the observer of VM changes.
 
-Theory.      VMs are values; this is the only place that replaces them. Every change goes into the
-             store and to the observer in one step, so no caller can know more than the file has.
-Invariants.  At most one VM per namespace and name. A serial number is never given twice, not even
-             across restarts. A VM whose deletion was accepted is powered off, and is removed at ``gone_at``.
+Theory.      VMs are values; this is the only place that replaces them. Every change goes into the store and
+             to the observer in one step, so no caller can know more than the file has.
+             Where the simulated cloud keeps its VMs and volumes: one SQLite file, or nowhere. The cloud works
+             in memory; this is its journal. Changes of one turn of the event loop become one transaction
+             (``saved``), so five hundred creations cost a handful of commits. Specs are kept once and
+             referred to by number, as in memory.
+Invariants.  At most one VM per namespace and name. A serial number is never given twice, not even across
+             restarts. A VM whose deletion was accepted is powered off, and is removed at ``gone_at``.
+             What ``saved`` has returned for survives kill -9 (write-ahead log, synchronous=NORMAL). A power
+             loss may take the last moments with it: to the controllers that is a VM that vanished, which they
+             heal. One process at a time writes: ``cloud.lock`` beside the file is held while it is open.
+             Others may read it meanwhile (``sqlite3``); only its owner may. A file that was there and is
+             missing or empty is told: with it all VMs would vanish at once.
 Called by    ``cloud``.
-
-Where the simulated cloud keeps its VMs and volumes: one SQLite file, or nowhere.
-
-Theory.      The cloud works in memory; this is its journal. Changes of one turn of the event loop
-             become one transaction (``saved``), so five hundred creations cost a handful of
-             commits. Specs are kept once and referred to by number, as in memory.
-Invariants.  What ``saved`` has returned for survives kill -9 (write-ahead log, synchronous=NORMAL).
-             A power loss may take the last moments with it: to the controllers that is a VM that
-             vanished, which they heal. One process at a time writes: ``cloud.lock`` beside the file is
-             held while it is open. Others may read it meanwhile (``sqlite3``); only its owner may. A file
-             that was there and is missing or empty is told: with it all VMs would vanish at once.
 """
 
 import asyncio

@@ -1,20 +1,17 @@
 """A hollow kubelet on every simulated VM: what makes nodes join, live and fall silent.
 
 Theory.      Ten thousand kubelets in one process: not a task each, but one delay queue of VM ids and a few
-             workers. A visit reads the VM (``cloud``), its Node (an informer shared with the
-             controllers) and the kubelet's small memory, decides (``kubelet``), acts once, and says
-             when to come back. A VM without power does nothing at a visit, hence it is silent.
-Invariants.  At most one request per VM is in flight; a deletion in the cloud waits for it
-             (``wait_idle``), so no Node appears after its VM is gone. Failures back off per VM, at most
-             half a minute. Nodes and conditions that are not ours are never written.
-Called by    ``driver.run``, beside the controllers. Continues in ``pods``.
-
-What one kubelet remembers, and the pure decision what it does next.
-
-Theory.      A kubelet has four duties, in this order: register its Node, renew the Lease, report
-             conditions, clear an order that was carried out. ``DUTIES`` is that list; the first duty
+             workers. A visit reads the VM (``cloud``), its Node (an informer shared with the controllers) and
+             the kubelet's small memory, decides, acts once, and says when to come back. A VM without power
+             does nothing at a visit, hence it is silent. What one kubelet remembers, and the pure decision
+             what it does next. A kubelet has four duties, in this order: register its Node, renew the Lease,
+             report conditions, clear an order that was carried out. ``DUTIES`` is that list; the first duty
              that is due is performed, then the next visit decides again. A silent kubelet has none.
-Invariants.  Nothing here reads a clock or sends anything. Times are ``Clock.monotonic``.
+Invariants.  At most one request per VM is in flight; a deletion in the cloud waits for it (``wait_idle``), so
+             no Node appears after its VM is gone. Failures back off per VM, at most half a minute. Nodes and
+             conditions that are not ours are never written. The decision reads no clock and sends nothing.
+             Times are ``Clock.monotonic``.
+Called by    ``driver.run``, beside the controllers. Continues in ``pods``.
 """
 
 import asyncio

@@ -1,18 +1,16 @@
 """The pods of the hollow kubelets: workers that start pods and remove them.
 
-Theory.      Pods have a delay queue and workers of their own, so that a thousand pods do not delay a
-             Lease, nor the other way round. ``decide`` says what to do with one.
-Invariants.  Only pods that are bound to a node of ours whose kubelet is alive are touched. A pod is
-             removed by its uid, so never a later one of the same name.
+Theory.      Pods have a delay queue and workers of their own, so that a thousand pods do not delay a Lease,
+             nor the other way round. ``decide`` says what to do with one.
+             Pods on simulated nodes: they start when bound, and end when deleted. Nothing else happens to
+             them. A pod whose node's kubelet is alive is started after ``podStartSeconds``; one that is being
+             deleted ends after ``podStopSeconds`` or its grace period, whichever is less, and is then removed
+             as kubelets do it (grace 0, this very uid). On a silent node pods stay as they are, which is what
+             drains of dead nodes have to cope with.
+Invariants.  Only pods that are bound to a node of ours whose kubelet is alive are touched. A pod is removed
+             by its uid, so never a later one of the same name.
+             ``decide`` is pure. Pods never succeed or fail by themselves.
 Called by    ``kubelets``, which knows which kubelets are alive, and wakes the pods of one that starts.
-
-Pods on simulated nodes: they start when bound, and end when deleted. Nothing else happens to them.
-
-Theory.      A pod whose node's kubelet is alive is started after ``podStartSeconds``; one that is
-             being deleted ends after ``podStopSeconds`` or its grace period, whichever is less, and is
-             then removed as kubelets do it (grace 0, this very uid). On a silent node pods stay as
-             they are, which is what drains of dead nodes have to cope with.
-Invariants.  ``decide`` is pure. Pods never succeed or fail by themselves.
 """
 
 import asyncio

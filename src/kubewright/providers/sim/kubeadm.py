@@ -2,23 +2,19 @@
 
 Theory.      A simulated VM has no shell. It knows the commands that make a node: ``kubeadm init`` and
              ``kubeadm join`` with their ``--config``, a script that holds them, and ``echo … > file``, by
-             which bootstrap data says that all went well. Every other command succeeds and does nothing.
-             A line is carried out up to its first command that fails, as ``&&`` says.
-             The documents are those of kubeadm v1beta2 to v1beta4; fields have the same names in all of them
-             but for the flags of the kubelet, which are a map in older ones and a list in v1beta4.
-Invariants.  ``Unbootable`` says what is missing, and shows neither token nor key.
-Source       kubeadm's discovery, documents, commands and defaults.
+             which bootstrap data says that all went well. Every other command succeeds and does nothing. A
+             line is carried out up to its first command that fails, as ``&&`` says. The documents are those
+             of kubeadm v1beta2 to v1beta4; fields have the same names in all of them but for the flags of the
+             kubelet, which are a map in older ones and a list in v1beta4. Read a VM's user data: which files
+             are written, and which commands run after that. The two forms that bootstrap providers write.
+             cloud-config is YAML below a line ``#cloud-config``; above it a line ``## template: jinja`` may
+             stand, and then cloud-init fills in what it knows of the VM before it reads the YAML; statements
+             are skipped here. Ignition is JSON: files, and units whose ``ExecStart`` runs one of them. Of
+             both, only what bootstraps a node counts: users, disks and clocks are skipped.
+Invariants.  ``Unbootable`` says what is missing, and shows neither token nor key. What cannot be read raises
+             ``Unbootable`` with one sentence, never a part of the content: it holds keys and tokens.
+Source       kubeadm: its documents, commands and defaults (docs/reference/capi-parity.md).
 Called by    ``boots``.
-
-Read a VM's user data: which files are written, and which commands run after that. Pure.
-
-Theory.      The two forms that bootstrap providers write. cloud-config is YAML below a line
-             ``#cloud-config``; above it a line ``## template: jinja`` may stand, and then cloud-init fills
-             in what it knows of the VM before it reads the YAML; statements are skipped here. Ignition is
-             JSON: files, and units whose ``ExecStart`` runs one of them. Of both, only what bootstraps a node
-             counts: users, disks and clocks are skipped.
-Invariants.  What cannot be read raises ``Unbootable`` with one sentence, never a part of the content: it
-             holds keys and tokens.
 """
 
 import base64

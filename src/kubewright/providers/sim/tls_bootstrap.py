@@ -5,28 +5,24 @@ Theory.      Of the cluster the VM knows an address, a token and hashes. It read
              hash of the authority in it, make it trust what it read. With the token it asks for a certificate
              of ``system:node:<name>``, which the cluster's controller manager approves and signs. With that
              certificate its kubelet works, and may write only to its own node.
+             The port to what runs control planes: an API server for each cluster that ``kubeadm init``
+             starts. A VM of this cloud runs nothing. Its control plane is an embedded API server, which a
+             context must not know; so the program that has one passes it in, and here is only what a hollow
+             machine needs of it: to start one, to find the one at an address, to ask whether it knows a
+             token, and a client for its kubelets.
+             Which VM belongs to which cluster, so that the kubelets of a cluster are told of its VMs only. A
+             cloud tells one observer of every change. With many clusters on one cloud each change concerns
+             one of them: the one that the VM is in now, or was in before. ``ClusterVms`` is the cloud as the
+             kubelets of one cluster see it. A cluster is named by the address of its API server; the empty
+             name is the cluster that VMs without bootstrap data join (Gardener's machines).
 Invariants.  What may come late is ``NotYet``; what will never be right is ``Unbootable``. No message has the
              token or the key in it.
-Source       kubeadm join (discovery by token), kubelet (TLS bootstrap), RFC 7515 (signature, detached).
-Called by    ``boots``.
-
-The port to what runs control planes: an API server for each cluster that ``kubeadm init`` starts.
-
-Theory.      A VM of this cloud runs nothing. Its control plane is an embedded API server, which a context
-             must not know; so the program that has one passes it in, and here is only what a hollow machine
-             needs of it: to start one, to find the one at an address, to ask whether it knows a token, and
-             a client for its kubelets.
-Invariants.  A control plane is known by its address (host:port), which is the one that kubeconfigs and
+             A control plane is known by its address (host:port), which is the one that kubeconfigs and
              joining machines name. ``find`` does not find one that does not serve. A *hosted* control plane
              is described by objects (NestedControlPlane): machines join it, but no machine starts, pauses or
              ends it.
-
-Which VM belongs to which cluster, so that the kubelets of a cluster are told of its VMs only.
-
-Theory.      A cloud tells one observer of every change. With many clusters on one cloud each change
-             concerns one of them: the one that the VM is in now, or was in before. ``ClusterVms`` is the
-             cloud as the kubelets of one cluster see it. A cluster is named by the address of its API
-             server; the empty name is the cluster that VMs without bootstrap data join (Gardener's machines).
+Source       kubeadm join (discovery by token), kubelet (TLS bootstrap), RFC 7515 (signature, detached).
+Called by    ``boots``.
 """
 
 from base64 import b64decode
@@ -46,9 +42,9 @@ from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import new_request
 from kubewright.pki.facts import public_key_hashes
-from kubewright.providers.sim.boot.kubeadm import Join, Unbootable
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmObserver
+from kubewright.providers.sim.kubeadm import Join, Unbootable
 from kubewright.providers.sim.vm import Vm
 from kubewright.wire import goyaml
 from kubewright.wire.errors import ApiError

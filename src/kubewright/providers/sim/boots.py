@@ -6,22 +6,19 @@ Theory.      A task for each VM that boots, from the moment when it is up until 
              runs, and ends with the last of them. A hosted control plane, which no machine runs, starts and
              ends without us: the kubelets of its nodes run while it serves and it has nodes. Where the API
              server is another process, each VM joins it by itself (``tls_bootstrap``), and has a kubelet of
-             its own.
-             ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the hash
-             of its CA is one that the machine was given, and it knows the token; for what may come late it
-             tries again, as kubeadm does, until its time is over.
-Invariants.  Nothing that user data holds ends another VM's boot, and none of it gets into a log. The
-             sentinel file is written by the command that bootstrap data ends with, so only when kubeadm has
-             succeeded.
+             its own. ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the
+             hash of its CA is one that the machine was given, and it knows the token; for what may come late
+             it tries again, as kubeadm does, until its time is over.
+             A kubelet for each VM whose API server is another process: with its own certificate it sees its
+             own node. A real API server lets a kubelet read and write only what belongs to its node. So each
+             VM has a client of its own, with the certificate that it got when it joined, and watches of its
+             own. When the kubelet fails, it starts again after a pause: the cluster may be out of reach for a
+             while.
+Invariants.  Nothing that user data holds ends another VM's boot, and none of it gets into a log. The sentinel
+             file is written by the command that bootstrap data ends with, so only when kubeadm has succeeded.
+             ``run`` lasts as long as the boot that it is part of. Nothing of it is left when it is cancelled.
 Source       kubeadm's discovery time-out of five minutes.
 Called by    ``driver``, which runs it beside the kubelets of the VMs that have no such data.
-
-A kubelet for each VM whose API server is another process: with its own certificate it sees its own node.
-
-Theory.      A real API server lets a kubelet read and write only what belongs to its node. So each VM has a
-             client of its own, with the certificate that it got when it joined, and watches of its own. When
-             the kubelet fails, it starts again after a pause: the cluster may be out of reach for a while.
-Invariants.  ``run`` lasts as long as the boot that it is part of. Nothing of it is left when it is cancelled.
 """
 
 import asyncio
@@ -37,7 +34,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.informer import Informers
 from kubewright.pki.facts import public_key_hashes
-from kubewright.providers.sim.boot.kubeadm import (
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.inventory import VmObserver
+from kubewright.providers.sim.kubeadm import (
     Action,
     Init,
     Join,
@@ -47,7 +46,9 @@ from kubewright.providers.sim.boot.kubeadm import (
     actions,
     read,
 )
-from kubewright.providers.sim.boot.tls_bootstrap import (
+from kubewright.providers.sim.kubelets import Kubelets
+from kubewright.providers.sim.spec import KubeletSettings
+from kubewright.providers.sim.tls_bootstrap import (
     ControlPlane,
     ControlPlanes,
     KubeletCredentials,
@@ -58,10 +59,6 @@ from kubewright.providers.sim.boot.tls_bootstrap import (
     hosted_already,
     request_credentials,
 )
-from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.inventory import VmObserver
-from kubewright.providers.sim.kubelets import Kubelets
-from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.providers.sim.vm import Bootstrap, Vm
 
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
