@@ -416,6 +416,17 @@ async def test_over_tls_a_driver_shows_a_certificate_of_the_authority_with_a_nam
             await called(f"127.0.0.1:{port}", "service.Servicegrpc/GetSecret", encode(SecretMeta("s", "ns")))
 
 
+async def test_a_refusal_that_quotes_a_long_name_reaches_the_driver_each_time(tmp_path: Path) -> None:
+    asked = encode(SecretMeta("näme" * 4_000, "ns"))
+    async with leading(tmp_path):
+        address = f"unix:{tmp_path / 'grpc' / 'drivers.sock'}"
+        await until_listening(address)
+        for _ in range(30):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await called(address, "service.Servicegrpc/GetSecret", asked)
+            assert refused.value.code() is grpc.StatusCode.NOT_FOUND, refused.value.details()
+
+
 async def test_renewed_certificates_serve_the_next_connection_without_a_restart(tmp_path: Path) -> None:
     old, new, port = Keys(tmp_path / "keys", "sim"), Keys(tmp_path / "new", "sim"), free_port()
     async with leading(tmp_path, listen=f"127.0.0.1:{port}", **old.manager()) as driver:

@@ -534,7 +534,7 @@ class Server:
         try:
             await self._converse(CallStream(call), call.peer())
         except Refused as refused:
-            await call.abort(grpc.StatusCode[refused.why.value], refused.message)
+            await _refuse(call, grpc.StatusCode[refused.why.value], refused.message)
         except ConnectionError as error:
             log.info("a stream ended before its registration", peer=call.peer(), reason=str(error))
 
@@ -567,13 +567,19 @@ class Server:
         shown = call.auth_context()
         names = {each.decode("utf-8", "replace") for key in NAMES for each in shown.get(key, ())}
         if not names & self._options.clients:
-            told = ", ".join(sorted(names)) or "none"
-            await call.abort(grpc.StatusCode.PERMISSION_DENIED, f"none of these names may come: {told}")
+            shown_names = ", ".join(sorted(names)) or "none"
+            text = f"none of these names may come: {shown_names}"
+            await _refuse(call, grpc.StatusCode.PERMISSION_DENIED, text)
 
 
 NAMES = ("x509_common_name", "x509_subject_alternative_name")
 
 
+STATUS_BYTES = 2_000
+"""Longest text of a status, as UTF-8. A client of grpcio takes a status of more than 8 KiB for
+RESOURCE_EXHAUSTED at random, and each byte that is not ASCII travels as three."""
+
+
 async def _refuse(call: Any, code: Any, text: str) -> bytes:
-    await call.abort(code, text)
+    await call.abort(code, text.encode()[:STATUS_BYTES].decode("utf-8", "ignore"))
     return b""
