@@ -94,7 +94,9 @@ def own_names(kind: type) -> set[str]:
     return {name for name in vars(kind).keys() | assigned(kind) if not name.startswith("__")}
 
 
-OF_THE_KERNEL = {name for name in own_names(ObjectReconciler) if name.startswith("_")}
+OF_THE_KERNEL = {
+    name for name in own_names(ObjectReconciler) if name.startswith("_") and not name.startswith("_abc_")
+}
 
 
 def replaced(kind: type) -> set[str]:

@@ -341,7 +341,7 @@ class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, Machine
         return self._clusters.get(owned.cluster_of(deployment))
 
     def with_defaults(self, deployment: MachineDeployment) -> MachineDeployment:
-        """As ``api.cluster.defaults`` has them."""
+        """As ``api.cluster.validate`` has them."""
         return default_deployment(deployment)
 
     def validate(self, deployment: MachineDeployment) -> str:

@@ -40,6 +40,7 @@ Called by    ``controller``; subclassed once for each kind. ``examples/toy_contr
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -107,7 +108,7 @@ class Outcome:
         self.wake = soonest(self.wake, wake)
 
 
-class ObjectReconciler(Generic[Obj, View, P]):
+class ObjectReconciler(ABC, Generic[Obj, View, P]):
     """The reconciler of the objects of one kind: of their type, of what is seen of one, and of its plan.
 
     Args:
@@ -149,25 +150,25 @@ class ObjectReconciler(Generic[Obj, View, P]):
     def forget(self, key: Key, uid: str) -> None:
         """The object with this uid is gone for good, or another one has its name."""
 
+    @abstractmethod
     async def look(self, found: Obj) -> View:
         """Read everything that decides.
 
         Raises:
             ApiError, TransportError: a server could not be asked.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def decide(self, seen: View) -> P | None:
         """What to do now. Pure but for what paces a report; None: nothing, and nothing to be said of it."""
-        raise NotImplementedError
 
     def closer(self, seen: View, plan: P) -> Awaitable[View] | None:
         """What must be seen before this plan is carried out; None: no more than was seen."""
         return None
 
+    @abstractmethod
     def act(self, seen: View, step: Any, outcome: Outcome) -> Effect:
         """The table of the steps: what performs this one."""
-        raise NotImplementedError
 
     def together(self, step: Any) -> bool:
         """Whether this step is sent beside others, after those that are not."""

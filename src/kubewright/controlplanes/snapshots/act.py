@@ -16,6 +16,7 @@ Called by    ``wiring``.
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -330,9 +331,9 @@ class Once(ObjectReconciler[Obj, View, Plan[Any]]):
         if seen.failed:
             yield Event("Failed", seen.failed, warning=True)
 
+    @abstractmethod
     def news(self, seen: View, plan: Plan[Any], status: Any) -> Iterable[Event]:
         """What users are told when this status is written."""
-        raise NotImplementedError
 
 
 class Snapshots(Once[ControlPlaneSnapshot, taking.Seen]):

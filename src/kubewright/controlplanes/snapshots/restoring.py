@@ -41,7 +41,7 @@ from kubewright.controlplanes.snapshots.once import AddFinalizer, RemoveFinalize
 FINISHED_FIRST = ", and this restore, which is deleted, goes when that is complete"
 
 FILE_PARTS = 3
-"""Of the name of a snapshot's file: namespace, control plane, and the rest (``taking.act.file_of``)."""
+"""Of the name of a snapshot's file: namespace, control plane, and the rest (``act.file_of``)."""
 
 
 class Phase(StrEnum):
