@@ -8,7 +8,7 @@
 Theory.      What a reader pays who follows a request is how many files they open, and how often they turn
              from one to another. A journey is taken in an embedded world in memory and on virtual time, from
              a user's request until what they wait for has come. Each function of ours that begins is a
-             *step* in its file, whoever calls it; a step in another file than the step before is a *move*.
+             *step* in its file, whatever calls it; a step in another file than the step before is a *move*.
              What stands in for other programs is no step (``OTHERS``), nor is work in threads.
              The shape is read from the sources: files, lines, and *arrows*, which are imports of one module
              of a package by another one of it; arrows that lead back to where they began are a *circle*.

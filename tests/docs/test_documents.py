@@ -47,7 +47,7 @@ ROW_ID = re.compile(r"(?<![\w-])(?:S[0-3]|E|[A-Z]{3})-\d\d(?![\w-])")
 DECISION = re.compile(r"decisions?[ /](\d{4})")
 DOCUMENT = re.compile(r"(?<![\w/.*-])(?!self\b)[\w./-]+\.md\b")
 NOT_HERE = re.compile(r"seed 00\d|DESIGN (?:§|D\d)|decision D\d|(?<!RFC \d{4} )§ ?\w")
-"""Of documents that nobody can open who reads this repository; RFCs have sections, too, and anyone can read them."""
+"""Of documents that a reader of this repository cannot open; RFCs have sections, too, and anyone can read them."""
 
 
 @cache

@@ -78,7 +78,7 @@ class _Resources(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How many pods all owners want together, and the pods that nobody controls."""
+    """How many pods all owners want together, and the pods that have no controller."""
 
     replicas: int
     unmanaged: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. The times in them
              come from another machine's clock; we only note, on our own clock, when we *saw* either of them
              change. A node not heard of for ``grace`` seconds gets Unknown for the conditions that its
-             kubelet owns, and its pods stop being Ready: nobody vouches for them, so no budget may count on
+             kubelet owns, and its pods stop being Ready: nothing vouches for them, so no budget may count on
              them. When the kubelet is back it writes all of it itself. Nodes fall silent one after the other,
              also where all of them do. As soon as every node of the cluster is lost, none keeps a taint of
              ours that evicts, and none gets one until another node is back: it is likelier that we cannot see

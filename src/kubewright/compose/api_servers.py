@@ -316,7 +316,7 @@ class Planes:
         try:
             server = ApiServer(self._clock, path=path, log=log)
             await server.start()
-        except BaseException:  # nobody gets the server, so nobody would ever close its data folder
+        except BaseException:  # no caller gets the server, so its data folder is closed here
             if log is not None:
                 log.close()
             raise
@@ -334,7 +334,7 @@ class Planes:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close)  # nobody takes it any more
+            opening.add_done_callback(_close)  # its caller has left
             await asyncio.wait([opening])  # until then the folder can be neither opened nor deleted
             raise
 

@@ -2,7 +2,7 @@
 
 Invariants.  A change is remembered once the file has it: a write that fails, or whose caller is cancelled,
              is made again by the next call. A call returns once the file has its change, with what was
-             changed since. A file that is damaged is never replaced. Whoever writes later writes all that is
+             changed since. A file that is damaged is never replaced. A later writer writes all that is
              kept by then.
 Called by    ``task_hosting``.
 """

@@ -338,7 +338,7 @@ class _Connection(asyncio.Protocol):
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
             line = _STATUS_LINE.fullmatch(first)
-            if line is None or (status := int(line[2])) == 101:  # nobody asked for another protocol
+            if line is None or (status := int(line[2])) == 101:  # no other protocol was asked for
                 raise ValueError("the answer is not HTTP/1")
             del self._buffer[: end + 4]
             if status >= 200:  # the others only say that an answer will come

@@ -8,7 +8,7 @@ Theory.      The Secret of the authority shows how far its rotation is. ``tls.cr
              certificate of the old authority is in use, removes the old one from the bundle. Each transition
              is one write of one Secret, so after a crash another process goes on from what is there. A new
              pair that cannot sign has signed nothing, and BEGIN replaces it by another: its certificate is
-             not valid yet, because a clock was ahead, or somebody has written into the Secret.
+             not valid yet, because a clock was ahead, or another client has written into the Secret.
 Invariants.  No transition before all components run with the result of the last one. The authority of a user
              is never written. An old authority that has expired is replaced without waiting, since nothing
              verifies by it. Why in two phases, and what users may stop: decision 0034.

@@ -11,8 +11,8 @@ Hooks.       How a controller is built, file by file:
              ``look``    reads, and writes nothing. ``look`` is ``async``, also where it reads caches alone
              ``decide``  ``Seen`` to ``Plan``, and ``Seen`` to status and events: pure. A plan whose steps
                          change what later deciders count says ``last=True``; one in whose pass no status
-                         is to be written says ``silent=True``. None, for an object that is nobody's
-                         business: the pass leaves no record, either
+                         is to be written says ``silent=True``. None, for an object that is not ours:
+                         the pass leaves no record, either
              ``act``     the subclass. Its ``act`` is a table: a ``match`` that returns for each step the
                          coroutine that performs it, or None for what it has just done (started a call). A
                          ``match`` that lacks a step does not type-check: "missing return statement"

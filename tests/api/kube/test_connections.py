@@ -123,7 +123,7 @@ NO_ANSWERS = {
     "a length that no answer has": OK + b"Content-Length: 99999999999\r\n\r\n",
     "more than its length": TWO + b"more",
     "a chunk without a size": OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{\r\n0\r\n\r\n",
-    "an encoding that nobody asked for": OK + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx",
+    "an encoding that was not asked for": OK + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx",
     "gzip that is none": OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nxx",
     "gzip that is none, until the end": OK + b"Connection: close\r\nContent-Encoding: gzip\r\n\r\nxx",
     "a head without an end": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000,

@@ -216,4 +216,4 @@ async def test_the_end_of_the_process_closes_also_a_folder_that_is_just_opened(t
     disk.go.set()
     await asyncio.gather(beginning, closing)
     assert planes.find(address) is None
-    opened(tmp_path / address.replace(":", "-"), power_loss=False).close()  # nobody holds it
+    opened(tmp_path / address.replace(":", "-"), power_loss=False).close()  # no process holds it

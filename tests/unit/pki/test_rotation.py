@@ -141,7 +141,7 @@ def test_when_a_rotation_begins(seen, turn, because):
         pytest.param(
             {"next.key": OLD.key}, "has a next.key that does not belong to its next.crt", id="the key of another"
         ),
-        pytest.param({"tls.crt": OLD.certificate}, "is not in tls.crt", id="one that nobody trusts"),
+        pytest.param({"tls.crt": OLD.certificate}, "is not in tls.crt", id="one that no client trusts"),
     ],
 )  # fmt: skip
 def test_a_new_pair_that_can_never_sign_is_made_anew_and_the_old_authority_goes_on_signing(changed, unfit):

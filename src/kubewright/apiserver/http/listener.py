@@ -95,7 +95,7 @@ class Exchange:
         """One request, from its headers to the last byte of its answer."""
         connection = _connection_of(http)
         if connection is None:
-            return web.Response(status=503)  # to nobody: the client has left
+            return web.Response(status=503)  # the client has left
         connection.serves()
         try:
             if "upgrade" in http.headers and upgrade_of(_headers(http)):

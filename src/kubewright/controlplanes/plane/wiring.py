@@ -12,9 +12,7 @@ from typing import Any
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
-from kubewright.controlplanes.family import (
-    owning_plane,
-)
+from kubewright.controlplanes.family import owning_plane
 from kubewright.controlplanes.plane.act import ControlPlanes
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
