@@ -80,7 +80,8 @@ from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity
-from kubewright.providers.sim import CLOUD_FILE, manifests
+from kubewright.providers import CLOUD_FILE
+from kubewright.providers.sim import manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager, Settings
