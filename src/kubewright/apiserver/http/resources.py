@@ -32,8 +32,8 @@ from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog, Options, ServedKind, Target
 from kubewright.apiserver.registry.policies import Policies, guard_of
 from kubewright.apiserver.registry.reading import Filter, ListOptions, Page, Reading, filter_of, seen_as
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.registry.strategy import edit_of
-from kubewright.apiserver.registry.versions import settled
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Change, Record, Watcher

@@ -12,9 +12,9 @@ from kubewright.apiserver.http import answers, requests
 from kubewright.apiserver.registry import refusals, subresources
 from kubewright.apiserver.registry.kind import Catalog, Options, Target
 from kubewright.apiserver.registry.policies import Policies, restricted_node
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.registry.strategy import DeleteOptions, edit_of
 from kubewright.apiserver.registry.tokens import Account, Tokens
-from kubewright.apiserver.registry.versions import settled
 from kubewright.apiserver.registry.writing import Edit, Writing
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store

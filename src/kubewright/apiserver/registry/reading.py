@@ -21,7 +21,7 @@ import orjson
 
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import ServedKind, Target
-from kubewright.apiserver.registry.reviews import REVIEWED
+from kubewright.apiserver.registry.reviews import REVIEWED, seen
 from kubewright.apiserver.store import Change, Compacted, Having, Record, Store, Watcher
 from kubewright.base.limits import LIST_PAGE
 from kubewright.wire import selectors
@@ -206,8 +206,8 @@ class Reading:
         """Those that match, as a webhook converts them; with a limit, no more than one above it."""
         found: list[Record] = []
         for first in range(0, len(records), REVIEWED):
-            seen = await self.seen(matches.kind, records[first : first + REVIEWED])
-            found += seen if matches.everything else filter(matches, seen)
+            some = await self.seen(matches.kind, records[first : first + REVIEWED])
+            found += some if matches.everything else filter(matches, some)
             if limit and len(found) > limit:
                 break
         return found
@@ -220,14 +220,15 @@ class Reading:
         """
         if kind.versions is None:
             return records
-        return await kind.versions.seen(records, kind.resource.api_version)
+        return await seen(kind.versions, records, kind.resource.api_version)
 
     async def changes(self, kind: ServedKind, changes: Sequence[Change]) -> Sequence[Change]:
         """Changes in the version of a kind. Raises as ``seen``."""
         records = [record for change in changes for record in (change.new, change.old) if record is not None]
-        seen = iter(await self.seen(kind, records))
+        found = iter(await self.seen(kind, records))
         return [
-            Change(next(seen), None if change.old is None else next(seen), change.gone) for change in changes
+            Change(next(found), None if change.old is None else next(found), change.gone)
+            for change in changes
         ]
 
     def looks_at(self, target: Target, matches: Filter, wanted: ListOptions) -> int:

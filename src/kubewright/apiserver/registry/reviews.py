@@ -6,21 +6,22 @@ Theory.      A definition with the strategy ``Webhook`` names a server that conv
              that was asked for, of the same kind, name, namespace and uid, and of its metadata nothing counts
              but labels and annotations, which must be valid. So is it here, in the same words.
              What was answered is remembered for ``KEPT_SECONDS``. A write needs several conversions, which
-             become known one after the other (``versions.settled``); and of a change that a hundred clients
+             become known one after the other (``settled``); and of a change that a hundred clients
              watch, the webhook is asked once: who needs an answer that is under way waits for it.
              Times, uids, versions and managers are not a part of what is remembered: they are the same in
              each version, and another attempt of a write would have others.
 Invariants.  Each call has a deadline, each review and each answer a largest size, and of one definition there
              are at most ``AT_ONCE`` calls at one time. A call that failed is not remembered. What asks does
              not depend on what asked first: that one may end, the call goes on.
-Called by    ``versions`` (as its ``Hook``), ``admission`` (``Converting``). ``http.webhooks`` sends.
+Called by    ``reading``, ``writing`` and ``http`` (``settled``, ``seen``), ``admission`` (``Converting``),
+             and ``versions``, for what is remembered. ``http.webhooks`` sends.
 Source       kube-apiserver 1.36, its sentences as observed in tests/conformance/test_api_versions.py.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -28,18 +29,26 @@ from kubewright.apiserver.registry.versions import (
     CONVERTED,
     Conversions,
     Failed,
+    Needed,
     Older,
     Schema,
     Versions,
+    as_seen,
     failed,
+    head_of,
     in_order,
+    refused,
     renamed,
     shown,
     with_metadata,
 )
 from kubewright.apiserver.schema.node import Object
+from kubewright.apiserver.store import Record
 from kubewright.base.clock import Clock, new_uid
 from kubewright.wire import naming
+from kubewright.wire.errors import TooManyRequests
+
+T = TypeVar("T")
 
 KEPT_SECONDS = 60.0
 """How long an answer is remembered. A webhook that begins to convert otherwise is asked after that time."""
@@ -49,6 +58,9 @@ REVIEWED, REVIEWED_BYTES = 500, 4 * 1024 * 1024
 """Objects of one review: kube-apiserver, which converts one at a time, needs as many calls."""
 AT_ONCE = 8
 """Calls of one definition at one time."""
+
+MOST_ATTEMPTS = 64
+"""How often one request may find that it needs another conversion: few, if no other writes the same."""
 
 GROUP = "apiextensions.k8s.io"
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -289,6 +301,55 @@ def _key(obj: Object, to: str) -> bytes:
     kept = {name: metadata[name] for name in ("name", "namespace", *CONVERTED) if name in metadata}
     asked = orjson.dumps([to, {**obj, "metadata": kept}])
     return blake2b(asked, digest_size=20).digest()
+
+
+async def seen(versions: Versions, records: Sequence[Record], to: str) -> list[Record]:
+    """Records in a version. They are converted together where a webhook does it.
+
+    Raises:
+        ServerError: one cannot be converted, and why.
+    """
+    head, hook = head_of(to), versions.hook
+    asked = [record for record in records if not record.data.startswith(head)]
+    if not isinstance(hook, Webhook) or not asked:
+        return [versions.record(record, to) for record in records]
+    objects = [orjson.loads(versions.data(record)) for record in asked]
+    for obj in objects:
+        versions.check(obj["apiVersion"], to)
+    try:
+        answers = await hook.ask(objects, to)
+    except Failed as error:
+        raise refused(error) from None
+    schema = versions.schemas[to]
+    found = {
+        id(record): as_seen(record, schema.converted(obj)) for record, obj in zip(asked, answers, strict=True)
+    }
+    return [found.get(id(record), record) for record in records]
+
+
+async def _known_now(needed: Needed) -> None:
+    hook = needed.hook
+    assert isinstance(hook, Webhook), "nothing else must be asked"
+    try:
+        await hook.ask([needed.obj], needed.to)
+    except Failed as error:
+        raise refused(error) from None
+
+
+async def settled(attempt: Callable[[], Awaitable[T]]) -> T:
+    """The outcome of an attempt, after all is converted that it needs.
+
+    Raises:
+        ServerError: a webhook cannot convert, and why.
+        TooManyRequests: the objects change faster than they are converted.
+    """
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            return await attempt()
+        except Needed as needed:
+            await _known_now(needed)
+    said = "the object was changed by others each time that it was converted; try again"
+    raise TooManyRequests(said, retry_after=1)
 
 
 class Converting:

@@ -8,7 +8,7 @@ Theory.      All versions of a definition share a collection of the store. An ob
              What converts: a function of this process, if the kind is one of ours (``Convert``); a webhook;
              or, with the strategy ``None``, nothing: versions then differ in their ``apiVersion`` only.
              A write is decided in one turn of the event loop, in which no webhook can be asked. So where the
-             answer of one is needed, ``Needed`` ends the attempt, ``settled`` asks the webhook and begins the
+             answer of one is needed, ``Needed`` ends the attempt, ``reviews`` asks the webhook and begins the
              attempt again, and this time the answer is remembered. An attempt therefore changes nothing
              before all is converted that it needs; and if the object was changed meanwhile by another
              request, the next attempt sees that, as after any conflict of writes.
@@ -17,24 +17,21 @@ Invariants.  Only labels and annotations of the metadata are converted, the rest
 Called by    ``kind``, ``reading``, ``writing``, ``field_managers``. Continues in ``reviews``: webhooks.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import orjson
 
 from kubewright.apiserver.schema.causes import Cause
 from kubewright.apiserver.schema.node import Node, Object
 from kubewright.apiserver.store.history import Record, record_of
-from kubewright.wire.errors import ServerError, TooLarge, TooManyRequests
+from kubewright.wire.errors import ServerError, TooLarge
 
 Convert = Callable[[Object, str], Object]
 """An object of one version as one of another (``cluster.x-k8s.io/v1beta2``). Pure; ValueError: why not."""
 
 Conversions = Mapping[tuple[str, str], Convert]
 """By group and kind."""
-
-MOST_ATTEMPTS = 64
-"""How often one request may find that it needs another conversion: few, if no other writes the same."""
 
 
 class Schema(Protocol):
@@ -167,17 +164,10 @@ class Failed(Exception):
 
 
 class Hook(Protocol):
-    """The conversion webhook of a definition: what it has answered, and how it is asked."""
+    """The conversion webhook of a definition, as far as it needs not be asked."""
 
     def known(self, obj: Object, to: str) -> Object | None:
         """Its answer for an object, if it is remembered."""
-
-    async def ask(self, objects: Sequence[Object], to: str) -> list[Object]:
-        """Its answers, in the order of the objects.
-
-        Raises:
-            Failed
-        """
 
 
 class Needed(Exception):
@@ -235,7 +225,7 @@ class Versions:
         source = obj.get("apiVersion", to)
         if source == to:
             return obj
-        self._check(source, to)
+        self.check(source, to)
         if self._convert is None:
             assert self.hook is not None, "a definition without a function has a webhook"
             found = self.hook.known(obj, to)
@@ -253,44 +243,26 @@ class Versions:
         of it would add. Raises as ``convert``."""
         return self.schemas[self.stored].default(self.convert(obj, self.stored))
 
-    async def seen(self, records: Sequence[Record], to: str) -> list[Record]:
-        """Records in a version. They are converted together where a webhook does it.
-
-        Raises:
-            ServerError: one cannot be converted, and why.
-        """
-        head = head_of(to)
-        asked = [record for record in records if not record.data.startswith(head)]
-        if self.hook is None or not asked:
-            return [self.record(record, to) for record in records]
-        objects = [orjson.loads(self.data(record)) for record in asked]
-        for obj in objects:
-            self._check(obj["apiVersion"], to)
-        try:
-            answers = await self.hook.ask(objects, to)
-        except Failed as error:
-            raise refused(error) from None
-        schema = self.schemas[to]
-        found = {
-            id(record): _seen(record, schema.converted(obj))
-            for record, obj in zip(asked, answers, strict=True)
-        }
-        return [found.get(id(record), record) for record in records]
-
     def record(self, record: Record, to: str) -> Record:
         """A record in a version. Raises as ``convert``."""
         if record.data.startswith(head_of(to)):
             return record
-        return _seen(record, self.convert(orjson.loads(self.data(record)), to))
+        return as_seen(record, self.convert(orjson.loads(self.data(record)), to))
 
-    def _check(self, source: str, to: str) -> None:
+    def check(self, source: str, to: str) -> None:
+        """Check that there are both versions.
+
+        Raises:
+            ServerError
+        """
         for which, version in (("to", to), ("from", source)):
             if version not in self.schemas:
                 said = f"request to convert CR {which} an invalid group/version: {version}"
                 raise ServerError(said, reason="")
 
 
-def _seen(record: Record, obj: Object) -> Record:
+def as_seen(record: Record, obj: Object) -> Record:
+    """A record as it is seen in the version of ``obj``."""
     found = record_of(record.resource, record.key, record.version, orjson.dumps(in_order(obj)), obj)
     return Seen(
         found.resource, found.key, found.version, found.uid, found.labels, record.deleting, found.data
@@ -335,25 +307,3 @@ def failed(obj: Object, why: str) -> Failed:
 
 def refused(error: Failed) -> ServerError:
     return ServerError(str(error), reason="")
-
-
-T = TypeVar("T")
-
-
-async def settled(attempt: Callable[[], Awaitable[T]]) -> T:
-    """The outcome of an attempt, after all is converted that it needs.
-
-    Raises:
-        ServerError: a webhook cannot convert, and why.
-        TooManyRequests: the objects change faster than they are converted.
-    """
-    for _ in range(MOST_ATTEMPTS):
-        try:
-            return await attempt()
-        except Needed as needed:
-            try:
-                await needed.hook.ask([needed.obj], needed.to)
-            except Failed as error:
-                raise refused(error) from None
-    said = "the object was changed by others each time that it was converted; try again"
-    raise TooManyRequests(said, retry_after=1)

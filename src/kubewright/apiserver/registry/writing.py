@@ -4,7 +4,7 @@ Theory.      Every change is ``edit(old) -> new`` on the latest state, checked a
              of the event loop. So no other write comes in between, and a conflict exists only where the
              client named a resourceVersion that is no longer the latest.
              Where a webhook converts between the versions of a kind, a write is attempted until all is
-             converted that it needs (``versions.settled``); each attempt begins with the latest state.
+             converted that it needs (``reviews.settled``); each attempt begins with the latest state.
 Invariants.  The response is what is stored, byte for byte, in the version that was asked for. A write that
              changes nothing is not stored and keeps its version. Nothing is awaited but the commit.
 Called by    ``http.app`` and the subresources. Continues in ``strategy``.
@@ -20,7 +20,7 @@ from kubewright.apiserver.registry import field_managers, refusals, strategy
 from kubewright.apiserver.registry.admission import Admission, Serving
 from kubewright.apiserver.registry.field_managers import FieldManagers
 from kubewright.apiserver.registry.kind import Options, ServedKind, Target
-from kubewright.apiserver.registry.versions import settled
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.schema.causes import TOO_MANY, Cause, invalid
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store, record_of
