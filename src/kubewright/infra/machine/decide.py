@@ -183,8 +183,8 @@ def await_node(seen: Seen) -> Plan | None:
         joined = true_condition(ConditionType.BOOTSTRAPPED)
         late = told is not None and told.status != TRUE
         return Plan(because="its VM has become a Node", report=joined) if late else None
-    within, told = seen.settings.node_within, seen.console.text if seen.console is not None else ""
-    why = boot_failure(told)
+    within, shown = seen.settings.node_within, seen.console.text if seen.console is not None else ""
+    why = boot_failure(shown)
     if (again := _next_look(seen, since, failed=bool(why)) - seen.now) <= timedelta(0):
         return Plan((ReadConsole(),), because="no Node has come of its VM; its console is read")
     if not why and since + within > seen.now:
@@ -194,7 +194,7 @@ def await_node(seen: Seen) -> Plan | None:
     if why:
         reason, event = ConditionReason.BOOT_FAILED, EventReason.BOOT_FAILED
         message = f"no Node has come of its VM: {why}"
-    whole = with_console(f"{message}.", told)
+    whole = with_console(f"{message}.", shown)
     report = false_condition(ConditionType.BOOTSTRAPPED, reason, WARNING, whole)
     warning = Event(event, in_one_line(whole), warning=True)
     return Plan(wake=again, because=message, report=report, event=warning)
