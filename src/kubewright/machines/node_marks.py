@@ -175,7 +175,7 @@ def _same_but_marks(before: Node, after: Node) -> bool:
     )
 
 
-def patched_alone(before: Node, after: Node, patch: Patch) -> bool:
+def patched_alone(before: Node, after: Node, patch: Mapping[str, Any]) -> bool:
     """Whether a node is what it was, and what this patch of its metadata says: no other client has written
     between the two what decides about its machine."""
     edits: Mapping[str, Any] = patch.get("metadata", {})

@@ -151,7 +151,8 @@ def _after(plan: Plan, seen: Seen) -> Plan | None:
     told = then.report is not None or then.warning is not None
     if told or then.wake == AT_ONCE or any(step not in plan.steps for step in then.steps):
         return None
-    because = plan.because if then.steps else f"{plan.because}; {then.because}"
+    told_already = bool(then.steps) or then.because in plan.because
+    because = plan.because if told_already else f"{plan.because}; {then.because}"
     waits = replace(then, steps=())
     return replace(plan, wake=then.wake, because=because, awaits=awaited(after, waits), rests=True)
 
