@@ -350,14 +350,16 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
         uid, notes = found.metadata.uid, self._looker.notes(found, seen.node, keep=bool(plan.topics))
         left = self._under_way[uid] = UnderWay(found.metadata, notes, seen.node)
         known = False
-        if plan.rests:
+        if plan.rests is not None:
             self.echoes.begin(_key(found))
         try:
             result = await super().carry_out(found, seen, plan)
-            known = left.alone and self._looker.shows_no_more(left.meta, left.node)
+            if plan.rests is not None:
+                known = left.alone and self._looker.shows_no_more(left.meta, left.node, plan.rests)
+                result = result if known else Result.later(0)
         finally:
             del self._under_way[uid]
-            if plan.rests:
+            if plan.rests is not None:
                 self.echoes.end(_key(found), known=known)
         self._performed(seen, plan)
         return result

@@ -154,7 +154,7 @@ def _after(plan: Plan, seen: Seen) -> Plan | None:
     told_already = bool(then.steps) or then.because in plan.because
     because = plan.because if told_already else f"{plan.because}; {then.because}"
     waits = replace(then, steps=())
-    return replace(plan, wake=then.wake, because=because, awaits=awaited(after, waits), rests=True)
+    return replace(plan, wake=then.wake, because=because, awaits=awaited(after, waits), rests=after.machine)
 
 
 def _as_written(plan: Plan, seen: Seen) -> Seen | None:

@@ -250,15 +250,15 @@ class Plan(AnyPlan[Step]):
     status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
     change (counts, times) while its topics stay. A ``milestone`` is sent under the same condition.
 
-    ``rests``: what it writes is foreseen, and a pass after it would do nothing, or only wait as this plan
-    does. So its own writes call for none.
+    ``rests``: the machine as it is foreseen once the plan is carried out, where a pass after it would do
+    nothing, or only wait as this plan does: its own writes call for none. None: they do.
     """
 
     report: Report | None = None
     warning: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
     milestone: Milestone | None = None
-    rests: bool = False
+    rests: Machine | None = None
 
     @property
     def ends_the_pass(self) -> bool:
