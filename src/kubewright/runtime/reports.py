@@ -52,7 +52,7 @@ class Echoes:
 
     def end(self, key: Key, *, known: bool) -> None:
         """It is over; ``known``: the caches show nothing but what it has read and written."""
-        if self._held.pop(key) and not known:
+        if self._held.pop(key, False) and not known:
             self._wake(key, "more has changed than it wrote itself")
 
     def but_own(self, to_keys: ToKeys) -> ToKeys:

@@ -356,13 +356,11 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
             self.echoes.begin(_key(found))
         try:
             result = await super().carry_out(found, seen, plan)
-            if plan.rests is not None:
-                known = left.alone and self._looker.shows_no_more(left.meta, left.node, plan.rests)
-                result = result if known else Result.later(0)
+            known = left.alone and self._looker.shows_no_more(left.meta, left.node, plan.rests)
+            result = result if known or plan.rests is None else Result.later(0)
         finally:
             del self._under_way[uid]
-            if plan.rests is not None:
-                self.echoes.end(_key(found), known=known)
+            self.echoes.end(_key(found), known=known)
         self._performed(seen, plan)
         return result
 

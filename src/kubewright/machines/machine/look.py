@@ -152,15 +152,20 @@ class Looker:
         selected = node is not None and is_selected(node)
         return self._memory.notes(machine, keep=keep or preserved or selected)
 
-    def shows_no_more(self, machine: ObjectMeta, node: Node | None, foreseen: Machine) -> bool:
+    def shows_no_more(self, machine: ObjectMeta, node: Node | None, foreseen: Machine | None) -> bool:
         """Whether the caches show of a machine and its node what a pass has read or written itself, and
         nothing after that which decides; and whether the server has stored of it what was foreseen. ``node``
         None: none that may be this machine's, nor one of its name.
         """
         found = self._caches.machines.part(Key(machine.namespace, machine.name))
-        if found is None or (found.metadata.uid, found.metadata.resource_version) != (
-            machine.uid,
-            machine.resource_version,
+        if (
+            found is None
+            or foreseen is None
+            or (found.metadata.uid, found.metadata.resource_version)
+            != (
+                machine.uid,
+                machine.resource_version,
+            )
         ):
             return False
         if _decided(found) != _decided(foreseen):

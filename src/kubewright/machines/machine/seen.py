@@ -250,8 +250,7 @@ class Plan(AnyPlan[Step]):
     status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
     change (counts, times) while its topics stay. A ``milestone`` is sent under the same condition.
 
-    ``rests``: the machine as it is foreseen once the plan is carried out, where a pass after it would do
-    nothing, or only wait as this plan does: its own writes call for none. None: they do.
+    ``rests``: the machine as the plan leaves it, where its own writes call for no pass. None: they do.
     """
 
     report: Report | None = None
