@@ -21,7 +21,7 @@ from kubewright.replicas.deployment.seen import Outcome, Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest

@@ -40,7 +40,7 @@ from kubewright.machines.rolling.wiring import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Runnable
 from kubewright.runtime.metrics import register_families

@@ -41,7 +41,7 @@ from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.settings import SetSettings
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
