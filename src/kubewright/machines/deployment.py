@@ -65,8 +65,8 @@ from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
     ChangeSet,
+    Failures,
     MemberAnnotations,
-    Outcome,
     RecordEvent,
     Seen,
     Step,
@@ -305,7 +305,7 @@ def _time(text: str) -> str:
     return text
 
 
-def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+def deployment_status(seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     members = seen.all_members
     preserved = sum(member.preserved_failed for member in members)
@@ -313,9 +313,9 @@ def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeployme
     troubles = [member.failure_summary for member in members if member.failure_summary is not None]
     return structs.replace(
         seen.written.status,
-        **counted(seen, outcome),
+        **counted(seen, failures),
         preserved_failed_replicas=preserved,
-        conditions=conditions(seen, outcome, MachineDeploymentCondition, copies, preserved),
+        conditions=conditions(seen, failures, MachineDeploymentCondition, copies, preserved),
         failed_machines=tuple(sorted(troubles, key=lambda trouble: trouble.name)),
     )
 
@@ -412,9 +412,9 @@ class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, Machine
         """Freezing, deletions that cluster-autoscaler asks for, and rollbacks."""
         return (follow_freeze, trigger_deletions, roll_back)
 
-    def status(self, seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+    def status(self, seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
         """As ``deployment_status``."""
-        return deployment_status(seen, outcome)
+        return deployment_status(seen, failures)
 
 
 MACHINE_DEPLOYMENTS = MachineDeployments()

@@ -38,7 +38,7 @@ from kubewright.machines.migration import wiring as migration
 from kubewright.machines.orphans import vms as orphans
 from kubewright.machines.rolling.wiring import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.act import Sets
 from kubewright.runtime.controller import Controller
@@ -155,7 +155,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     unhealthy = metrics.counter(
         UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
     )
-    policy = LimitedMachineSets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
+    policy = LimitedMachineSets(settings, deployments.objects, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
     register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]

@@ -46,7 +46,7 @@ from kubewright.machines.rolling.seen import (
     Step,
     UpdateMark,
 )
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, run_parallel
 from kubewright.runtime.controller import Controller, only, spec_or_life
@@ -107,9 +107,10 @@ class RollingNodes:
         Raises:
             Unfinished: writes failed; the others were tried all the same.
         """
-        seen = self._deployments.look(key)
-        if seen is None:
+        found = self._deployments.get(key)
+        if found is None:
             return Result.done()
+        seen = self._deployments.view(found)
         nodes = self._watched or self._watch_nodes()
         if not nodes.synced:
             silent = Awaited("the cluster of the nodes", "see whether its API server answers")
@@ -191,7 +192,7 @@ class RollingNodes:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
         controller = self._controller = Controller("rolloutnodes", self, clock, metrics=metrics)
-        controller.watches(deployments.deployments, only(spec_or_life))
+        controller.watches(deployments.objects, only(spec_or_life))
         controller.watches(deployments.sets, deployments.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, deployments.of_member, wait, "a machine has changed")

@@ -51,6 +51,10 @@ PROPAGATED = "its sets get the fields that need no rollout"
 
 def decide(seen: Seen[D, S, M]) -> Plan[Step]:
     """The plan for one pass."""
+    if seen.in_doubt:
+        return Plan(because="what came of its last write is not known yet")
+    if (refused := seen.not_created) is not None:
+        return Plan((refused,), because=f"a creation without an answer: {refused.new.name}")
     if seen.deleting:
         return delete_sets(seen)
     if seen.problem:
