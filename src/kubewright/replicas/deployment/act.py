@@ -24,7 +24,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, integer, with_finalizer, without_finalizer
 from kubewright.base import delays
 from kubewright.base.errors import After, KubewrightError, first_to_return
-from kubewright.base.plan import Plan, in_seconds
+from kubewright.base.plan import Plan
 from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer, Informers
@@ -160,7 +160,7 @@ class Deployments(ObjectReconciler[D, Seen[D, S, M], Plan[Step]], Generic[D, S, 
             PartlyFailed: a write of the plan failed, or a creation in doubt is refused now.
         """
         if any(seen.doubted.values()):
-            plan = plan.sooner(in_seconds(delays.POLL))
+            plan = plan.sooner(delays.POLL)
         return await super().carry_out(found, seen, plan)
 
     def act(self, seen: Seen[D, S, M], step: Step, outcome: Outcome) -> Effect:
@@ -303,13 +303,13 @@ class Deployments(ObjectReconciler[D, Seen[D, S, M], Plan[Step]], Generic[D, S, 
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject, outcome: Outcome) -> None:
         """Create the current set. That the server refuses it is told."""
+        kind: Kind[Any] = self.policy.set_kind
         self._doubts.creating(seen.key, new)
         try:
-            await self.client.create(self.policy.set_kind, new)
+            await self.client.create(kind, new)
         except AlreadyExists:
             await self._collide(seen, new)
-            kind = self.policy.set_kind.resource.kind
-            raise Stale(f"the name that {kind} {new.name} was to have is taken") from None
+            raise Stale(f"the name that {kind.resource.kind} {new.name} was to have is taken") from None
         except KubewrightError as error:
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):
