@@ -300,7 +300,7 @@ def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
     if meta == seen.written.metadata:
         return Plan()
     after = structs.replace(seen.written, metadata=meta)
-    return Plan((ChangeDeployment(after),), AT_ONCE, "the deployment is its cluster's")
+    return Plan((ChangeDeployment(after),), AT_ONCE, "the deployment is its cluster's", last=True)
 
 
 def await_rollout(seen: DeploymentSeen) -> Plan[Step]:

@@ -256,9 +256,7 @@ class Plan(AnyPlan[Step]):
     topics: frozenset[str] = frozenset()
     milestone: Milestone | None = None
 
-    @property
-    def ends_the_pass(self) -> bool:
-        return True
+    last: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
     finalizer = seen.policy.finalizer
     if not finalizer or finalizer in seen.written.metadata.finalizers:
         return Plan()
-    return Plan((_begin(seen),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((_begin(seen),), AT_ONCE, "it has no finalizer of ours yet", last=True)
 
 
 def _begin(seen: Seen[D, S, M]) -> Step:
@@ -92,7 +92,7 @@ def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
         plan = Plan((Disown(seen.unselected),), because=f"sets that no longer match: {len(seen.unselected)}")
     if seen.orphans:
         because = f"sets that match and have no controller: {len(seen.orphans)}"
-        return plan.then(Plan((Adopt(seen.orphans),), AT_ONCE, because))
+        return plan.then(Plan((Adopt(seen.orphans),), AT_ONCE, because, last=True))
     return plan
 
 
