@@ -36,7 +36,7 @@ from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
 from kubewright.machines.migration import wiring as migration
 from kubewright.machines.orphans import vms as orphans
-from kubewright.machines.rolling.wiring import RollingNodes
+from kubewright.machines.rolling.act import RollingNodes
 from kubewright.machines.settings import MachineSettings, SetSettings
 from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex

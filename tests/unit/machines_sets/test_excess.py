@@ -31,7 +31,7 @@ from kubewright.machines.excess.decide import decide
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_patch
 from kubewright.machines.node_marks import preserved, rolling, sync_node, unpreserved
-from kubewright.machines.rolling.wiring import ANNOTATED, marks_of
+from kubewright.machines.rolling.act import ANNOTATED, marks_of
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import ChangeSet, CreateSet, Failures, Seen

@@ -25,9 +25,9 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.node_marks import rolling
+from kubewright.machines.rolling.act import marks_of
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.seen import MarkNode, MarkSet, Nodes
-from kubewright.machines.rolling.wiring import marks_of
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.model import Sizes

@@ -1,6 +1,6 @@
 """What the controller of rollouts sees, and the closed set of what a pass may do about it.
 
-Called by    ``wiring`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
+Called by    ``act`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
 """
 
 from collections.abc import Container
@@ -46,6 +46,14 @@ class Nodes:
     def has(self, name: str) -> bool:
         """Whether the node of a machine's name exists and may be that of its VM."""
         return name in self.there and name not in self.foreign
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWithNodes:
+    """A deployment with all below it, and the nodes of the cluster; None: that has not answered yet."""
+
+    deployment: RollingSeen
+    nodes: Nodes | None
 
 
 class UpdateMark(StrEnum):
