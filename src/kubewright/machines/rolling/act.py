@@ -11,7 +11,7 @@ Invariants.  A node has one patch in a pass, made from the node as it was decide
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kubewright.api.core import NODE, Node
@@ -36,11 +36,13 @@ from kubewright.machines.node_marks import rolling
 from kubewright.machines.rolling.decide import aim_of, decide, update_labels
 from kubewright.machines.rolling.seen import (
     ClearMoved,
+    LabelNode,
     MarkNode,
     MarkSet,
     Move,
     Nodes,
     NodeStep,
+    PatchNode,
     RollingSeen,
     SeenWithNodes,
     Step,
@@ -76,21 +78,10 @@ class Cached(Container[str]):
         return self.nodes.header(Key("", str(name))) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PatchNode:
-    """Write this on a node: all that the steps of a plan say of it."""
-
-    key: Key
-    body: Patch
-
-
-Write = MarkSet | PatchNode | Move | ClearMoved
-"""The steps of a pass, in the order in which they are sent: each kind of them beside each other."""
-
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
 
-class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Write]]):
+class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Step]]):
     """The reconciler: a key is that of a deployment, and its nodes are in the cluster ``target``."""
 
     def __init__(
@@ -110,21 +101,24 @@ class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Write
         seen, nodes = self._deployments.view(found), self._watched or self._watch_nodes()
         return SeenWithNodes(seen, _seen_nodes(seen, nodes) if nodes.synced else None)
 
-    def decide(self, seen: SeenWithNodes) -> Plan[Write]:
-        """As ``decide.decide``, with one patch for each node, made of the nodes as they are now, before the
-        first write of the pass."""
+    def decide(self, seen: SeenWithNodes) -> Plan[Step]:
+        """As ``decide.decide``."""
         if seen.nodes is None or self._watched is None:
             silent = Awaited("the cluster of the nodes", "see whether its API server answers")
             because = "the cluster of the nodes has not answered yet"
             return Plan(wake=delays.UNHEARD, because=because, awaits=(silent,))
-        plan = self._decided(seen.deployment, seen.nodes, self._watched)
+        return self._decided(seen.deployment, seen.nodes, self._watched)
+
+    async def perform(self, seen: SeenWithNodes, plan: Plan[Step], outcome: Outcome) -> None:
+        """The steps in four rows. A node has one patch, made of it as it is before the first write."""
         sets = [step for step in plan.steps if isinstance(step, MarkSet)]
-        patches = self._patches([step for step in plan.steps if isinstance(step, NodeStep)], self._watched)
+        patches = self._patches(step for step in plan.steps if isinstance(step, NodeStep))
         machines = [step for step in plan.steps if isinstance(step, Move | ClearMoved)]
         before, after = ([step for step in sets if step.tainted is tainted] for tainted in (True, False))
-        return Plan((*before, *patches, *machines, *after), plan.wake, plan.because, awaits=plan.awaits)
+        rows = replace(plan, steps=(*before, *patches, *machines, *after))
+        await super().perform(seen, rows, outcome)
 
-    def act(self, seen: SeenWithNodes, step: Write, outcome: Outcome) -> Effect:
+    def act(self, seen: SeenWithNodes, step: Step, outcome: Outcome) -> Effect:
         """What performs a step. A set says that its nodes are tainted until all have lost the taint."""
         match step:
             case MarkSet(tainted=tainted):
@@ -133,15 +127,17 @@ class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Write
                 return self._target.client.patch(NODE, key, body)
             case Move() | ClearMoved():
                 return self._change_machine(step)
+            case MarkNode() | LabelNode():
+                raise AssertionError("all steps about a node are one patch")
 
-    def together(self, step: Write) -> object:
+    def together(self, step: Step) -> object:
         """Sets that are annotated; nodes; machines; sets whose annotation goes."""
         if isinstance(step, Move | ClearMoved):
             return "machines"
         return type(step), isinstance(step, MarkSet) and step.tainted
 
     def after_step(
-        self, seen: SeenWithNodes, step: Write, error: KubewrightError | None, outcome: Outcome
+        self, seen: SeenWithNodes, step: Step, error: KubewrightError | None, outcome: Outcome
     ) -> bool:
         """An error stops no other write but that; what does not exist any more needs none."""
         if error is not None and not isinstance(error, NotFound):
@@ -179,13 +175,15 @@ class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Write
         self._controller.watches(watched, self._of_node)
         return watched
 
-    def _patches(self, steps: Iterable[NodeStep], watched: Informer[Node]) -> list[PatchNode]:
+    def _patches(self, steps: Iterable[NodeStep]) -> Iterator[PatchNode]:
+        assert self._watched is not None, "a plan that marks nodes was made of them"
         by_node: dict[Key, list[NodeStep]] = {}
         for step in steps:
             by_node.setdefault(Key("", step.node), []).append(step)
-        nodes = {key: watched.get(key) for key in by_node}
-        made = (PatchNode(key, patch_of(by_node[key], node)) for key, node in nodes.items() if node)
-        return [each for each in made if each.body]
+        for key, about in by_node.items():
+            node = self._watched.get(key)
+            if node is not None and (body := patch_of(about, node)):
+                yield PatchNode(key, body)
 
     def _mark_set(self, step: MarkSet) -> Effect:
         value, meta = names.TRUE if step.tainted else None, step.set.metadata

@@ -8,10 +8,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.seen import Seen
+from kubewright.wire.gvk import Key
 
 RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
@@ -116,6 +118,14 @@ class ClearMoved:
     member: MachineMember
 
 
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Write this on a node: what all steps about it say, as one patch."""
+
+    key: Key
+    body: Patch
+
+
 NodeStep = MarkNode | LabelNode
 UpdateStep = LabelNode | Move | ClearMoved
-Step = NodeStep | MarkSet | Move | ClearMoved
+Step = NodeStep | PatchNode | MarkSet | Move | ClearMoved
