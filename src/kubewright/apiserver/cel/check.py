@@ -35,6 +35,7 @@ from kubewright.apiserver.cel.types import (
     Uint,
     assignable,
     bare,
+    field_of,
     free_is_dyn,
     list_of,
     map_of,
@@ -50,7 +51,6 @@ TYPES: Mapping[str, Type] = {
     **{each.kind: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TYPE)},
     "list": list_of(DYN),
     "map": map_of(DYN, DYN),
-    "dyn": DYN,
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.Duration": DURATION,
     "optional_type": optional_of(DYN),
@@ -171,15 +171,14 @@ class _Checker:
             case "param":
                 self._bound[operand.name] = DYN
                 return DYN
-            case "struct" if name in operand.fields:
-                return operand.fields[name][1]
             case "struct":
-                self._fail(node, f"undefined field '{name}'")
+                if (found := field_of(operand, name)) is None:
+                    self._fail(node, f"undefined field '{name}'")
+                return found[1]
             case "opaque" if operand.name == "optional_type":
                 inner = self._field(node, operand.params[0], name)
                 return inner if node.tests else optional_of(inner)
-        self._fail(node, f"type '{operand}' does not support field selection")
-        return None
+        fail(self._text, node.at, f"type '{operand}' does not support field selection")
 
     def _joined(self, items: list[Node], optional: frozenset[int], items_type: Type) -> Type:
         """The one type of all items."""

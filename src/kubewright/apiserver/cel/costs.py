@@ -89,6 +89,9 @@ class _Coster:
 
     def cost(self, node: Node) -> Range:
         match node.kind:
+            case "const" if isinstance(node.value, Type):
+                self._paths[node] = (node.name,)
+                return ONE
             case "const":
                 return ZERO
             case "ident":
@@ -187,7 +190,7 @@ class _Coster:
         if node.name in ("_&&_", "_||_"):
             return Range(costs[0].least, sum(costs, ZERO).most)
         total = ZERO if node.target is None else self.cost(node.target)
-        if node.name == "_?:_":
+        if node.name == "_?_:_":
             return self._conditional(node, costs)
         spent, size = Range(END, 0), None
         for overload in node.overloads:

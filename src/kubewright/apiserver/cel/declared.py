@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.cel import values
-from kubewright.apiserver.cel.syntax import RESERVED
 from kubewright.apiserver.cel.types import (
     BOOL,
     BYTES,
     DURATION,
     INT,
     MOST_BYTES,
+    RESERVED,
     TIMESTAMP,
     Convert,
     Type,
@@ -181,7 +181,7 @@ def _fields(fields: Mapping[str, tuple[str, Type]]) -> Convert | None:
 
 def _text(schema: OpenApi) -> Type:
     most, known = schema.get("maxLength"), schema.get("format")
-    if known in _FORMATS:
+    if isinstance(known, str) and known in _FORMATS:
         kind, least, longest, convert = _FORMATS[known]
         bound = max(most, 0) if known == "byte" and most is not None else longest
         return Type(kind.kind, kind.name, most=bound, least=least, convert=convert, deep=convert)

@@ -18,7 +18,7 @@ from kubewright.apiserver.cel import functions
 from kubewright.apiserver.cel.costs import GROWING, LIST, MAP, spent
 from kubewright.apiserver.cel.functions import Overload, dispatched
 from kubewright.apiserver.cel.syntax import Loop, Node
-from kubewright.apiserver.cel.types import DYN, Optional, Type
+from kubewright.apiserver.cel.types import DYN, Optional, Type, field_of
 from kubewright.apiserver.cel.values import EvalError, NoOverload, type_of
 
 CALL_LIMIT = 1_000_000
@@ -106,7 +106,7 @@ class _Compiler:
         def select(slots: Slots) -> Any:
             value = operand(slots)
             if isinstance(value, Optional):
-                found = functions.optional_entry(value.value, name) if value.has else value
+                found = functions.optional_field(value, name)
                 return found.has if tests else found
             if not isinstance(value, dict):
                 raise NoOverload
@@ -125,7 +125,7 @@ class _Compiler:
         if inner.kind != "struct":
             call = node.overloads[0].call
             return lambda slots: call(operand(slots), name)
-        key, kind = inner.fields[name]
+        key, kind = field_of(inner, name) or (name, DYN)
 
         def select(slots: Slots) -> Optional:
             value = operand(slots)
@@ -186,7 +186,7 @@ class _Compiler:
         match node.name:
             case "_&&_" | "_||_":
                 return _logical([self.step(arg) for arg in node.args], decides=node.name == "_||_")
-            case "_?:_":
+            case "_?_:_":
                 return self._conditional(node)
             case "@not_strictly_false":
                 return _not_false(self.step(node.args[0]))
@@ -261,42 +261,30 @@ def _made(kind: Type, value: Any) -> Any:
 
 def _field(operand: Step, given: Type, node: Node) -> Step:
     """A field of an object whose schema is known."""
-    key, kind = given.fields[node.name]
+    key, kind = field_of(given, node.name) or (node.name, DYN)
     name, convert = node.name, kind.convert
     if node.tests:
-        return _guarded(lambda slots: key in operand(slots))
+        return lambda slots: operand(slots).get(key) is not None
 
     def select(slots: Slots) -> Any:
-        try:
-            return operand(slots)[key]
-        except KeyError:
-            raise EvalError(f"no such key: {name}") from None
-        except TypeError:  # null, where the schema allows it
-            raise NoOverload from None
+        found = operand(slots).get(key)
+        if found is None:  # null, where the schema allows it, is as good as absent
+            raise EvalError(f"no such key: {name}")
+        return found
 
     return select if convert is None else _then(select, convert)
 
 
-def _guarded(step: Step) -> Step:
-    """A test that null does not take."""
-
-    def guarded(slots: Slots) -> Any:
-        try:
-            return step(slots)
-        except TypeError:
-            raise NoOverload from None
-
-    return guarded
-
-
 def _through(operand: Step, inner: Type, node: Node) -> Step:
     """A field of what an optional holds."""
-    key, kind = inner.fields.get(node.name, (node.name, DYN))
+    key, kind = field_of(inner, node.name) or (node.name, DYN)
     tests = node.tests
 
     def select(slots: Slots) -> Any:
         given = operand(slots)
-        found = given.value.get(key) if given.has and isinstance(given.value, dict) else None
+        if given.has and not isinstance(given.value, dict):
+            raise EvalError(f"no such key: {node.name}")
+        found = given.value.get(key) if given.has else None
         if tests:
             return found is not None
         return Optional(False) if found is None else Optional(True, _made(kind, found))
@@ -363,7 +351,7 @@ def _logical(steps: Sequence[Step], *, decides: bool) -> Step:
     """``||`` if true decides, ``&&`` if false does."""
     other = not decides
 
-    def logical(slots: Slots) -> bool:
+    def logical(slots: Slots) -> Any:
         failed: EvalError | None = None
         for step in steps:
             try:
@@ -374,7 +362,7 @@ def _logical(steps: Sequence[Step], *, decides: bool) -> Step:
             if value is decides:
                 return decides
             if value is not other:
-                failed = failed or NoOverload
+                failed = failed or NoOverload()
         if failed is not None:
             _again(failed)
         return other
@@ -387,7 +375,7 @@ def _again(error: EvalError) -> NoReturn:
 
 
 def _not_false(step: Step) -> Step:
-    def not_false(slots: Slots) -> bool:
+    def not_false(slots: Slots) -> Any:
         try:
             return step(slots) is not False
         except EvalError:
@@ -448,7 +436,7 @@ def _quantified(decides: bool) -> Callable[[_Turns, Sequence[Step]], Step]:
     def make(turns: _Turns, steps: Sequence[Step]) -> Step:
         test = steps[0]
 
-        def quantified(slots: Slots) -> bool:
+        def quantified(slots: Slots) -> Any:
             failed: EvalError | None = None
             for _ in turns.each(slots):
                 try:

@@ -246,9 +246,10 @@ def _present(given: Optional) -> Any:
     return given.value
 
 
-def _optional_select(given: Any, name: Any) -> Optional:
+def optional_field(given: Any, name: Any) -> Optional:
+    """A field of a value that may be absent, as one that may be absent."""
     if isinstance(given, Optional):
-        return _optional_select(given.value, name) if given.has else given
+        return optional_field(given.value, name) if given.has else given
     if not isinstance(given, dict):
         raise EvalError(f"no such key: {name}")
     return optional_entry(given, name)
@@ -286,7 +287,7 @@ def _access() -> None:
         "(optional(map(K, V)), K) optional(V)",
         within(optional_entry),
     )
-    declare("_?._", "select_optional_field", "(dyn, string) optional(dyn)", _optional_select)
+    declare("_?._", "select_optional_field", "(dyn, string) optional(dyn)", optional_field)
     declare("optional.of", "optional_of", "(V) optional(V)", lambda value: Optional(True, value))
     declare("optional.none", "optional_none", "() optional(V)", lambda: Optional(False))
     declare(
@@ -421,6 +422,8 @@ def dispatched(name: str, overloads: tuple[Overload, ...]) -> Impl:
         for each in overloads:
             if len(each.args) == len(args) and all(map(values.fits, each.args, args)):
                 return each.call(*args)
+        if name in ("_[_]", "_[?_]") and isinstance(args[0], list):  # an index of another type of number
+            return (item_of if name == "_[_]" else optional_item)(*args)
         raise NoOverload(name)
 
     return call

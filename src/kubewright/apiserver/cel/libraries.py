@@ -8,6 +8,7 @@ Continues    in ``objects``, for what Kubernetes has types of its own.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import Any
 
 from kubewright.apiserver.cel import values
 from kubewright.apiserver.cel.functions import declare, pattern
-from kubewright.apiserver.cel.types import Duration, Uint
+from kubewright.apiserver.cel.types import Duration, Type, Uint
 from kubewright.apiserver.cel.values import EvalError, checked, compared, equal
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -239,6 +240,8 @@ def _verb(verb: str, value: Any, precision: str | None) -> str:
             return _said(value)
         case "d" if isinstance(value, int) and not isinstance(value, bool):
             return str(int(value))
+        case "d" | "e" | "f" if isinstance(value, float) and not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case "f" | "e" if isinstance(value, int | float) and not isinstance(value, bool):
             places = min(int(precision), 100) if precision else 6
             return format(Decimal(value), f".{places}{verb}") if verb == "f" else f"{float(value):.{places}e}"
@@ -264,7 +267,7 @@ def _said(value: Any) -> str:
         return "{" + ", ".join(sorted(f"{_said(key)}: {_said(each)}" for key, each in value.items())) + "}"
     if value is None:
         return "null"
-    if isinstance(value, values.Type):
+    if isinstance(value, Type):
         return values.type_name(value)
     return values.to_string(value)
 

@@ -50,7 +50,7 @@ _BLOCKING = frozenset(
 NOT_CHECKED = Cause(
     "FieldValueInvalid",
     "<nil>",
-    'Invalid value: "null": some validation rules were not checked because the object was invalid; '
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
 

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from kubewright.apiserver.cel.types import Type, Uint
+from kubewright.apiserver.cel.types import RESERVED, Type, Uint
 
 MOST_DEPTH = 120
 """Nested parts of an expression. cel-go has 250; no rule of a known definition has twenty."""
@@ -22,28 +22,6 @@ MOST_CHARS = 100_000
 """Of an expression, as in cel-go."""
 
 ACCUMULATOR = "@result"
-_RESERVED = frozenset(
-    (
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    )
-)
-RESERVED = _RESERVED | {"true", "false", "null", "in"}
 
 
 class CelError(Exception):
@@ -356,7 +334,7 @@ class _Parser(_Reader):
     def _name(self) -> Node:
         dot = self.given(".")
         token = self.take("word")
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             fail(self.text, token.at, f"reserved identifier: {token.text}")
         name = f".{token.text}" if dot else token.text
         if self.now.kind != "(":

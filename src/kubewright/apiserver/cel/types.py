@@ -13,6 +13,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+RESERVED = frozenset(
+    (
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "namespace",
+        "null",
+        "package",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    )
+)
+"""Words that no variable has for its name."""
 MOST_BYTES = 3 * 1024 * 1024
 """Of a request: what bounds a text, a list and a map whose schema does not."""
 
@@ -164,6 +190,11 @@ def _occurs(name: str, given: Type, bound: Bound) -> bool:
     return any(
         each.name == name if each.kind == "param" else _occurs(name, each, bound) for each in given.params
     )
+
+
+def field_of(kind: Type, name: str) -> tuple[str, Type] | None:
+    """A field of an object: its name in JSON, and its type. Words of the language need no underscores."""
+    return kind.fields.get(name) or (kind.fields.get(f"__{name}__") if name in RESERVED else None)
 
 
 def same(one: Type, other: Type) -> bool:

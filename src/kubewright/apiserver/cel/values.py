@@ -49,8 +49,8 @@ class EvalError(Exception):
 class NoOverload(EvalError):
     """A function does not take the types of these values."""
 
-    def __init__(self, name: str = "") -> None:
-        super().__init__(f"no such overload{f': {name}' if name else ''}")
+    def __init__(self, _name: str = "") -> None:
+        super().__init__("no such overload")
 
 
 class SetList(list[Any]):
@@ -83,7 +83,8 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
-        return one == other
+        one, other = _alike(one, other)
+        return bool(one == other)
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -93,6 +94,13 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(one, Type) and isinstance(other, Type):
         return type_name(one) == type_name(other)
     return type(one) is type(other) and bool(one == other)
+
+
+def _alike(one: float, other: float) -> tuple[float, float]:
+    """Two numbers to compare: a whole one beside a float becomes a float, as in Go."""
+    if isinstance(one, float) != isinstance(other, float) and not (math.isinf(one) or math.isinf(other)):
+        return float(one), float(other)
+    return one, other
 
 
 def _equal_lists(one: list[Any], other: list[Any]) -> bool:
@@ -134,10 +142,12 @@ def compared(one: Any, other: Any) -> int:
         raise NoOverload
     if (isinstance(one, float) and math.isnan(one)) or (isinstance(other, float) and math.isnan(other)):
         raise EvalError("NaN values cannot be ordered")
+    if numbers:
+        one, other = _alike(one, other)
     if isinstance(one, str):
         one, other = one.encode("utf-32-be", "surrogatepass"), other.encode("utf-32-be", "surrogatepass")
     try:
-        return (one > other) - (one < other)
+        return int(one > other) - int(one < other)
     except TypeError:
         raise NoOverload from None
 
