@@ -178,7 +178,7 @@ class _Checker:
             case "opaque" if operand.name == "optional_type":
                 inner = self._field(node, operand.params[0], name)
                 return inner if node.tests else optional_of(inner)
-        fail(self._text, node.at, f"type '{operand}' does not support field selection")
+        return self._fail(node, f"type '{operand}' does not support field selection")
 
     def _joined(self, items: list[Node], optional: frozenset[int], items_type: Type) -> Type:
         """The one type of all items."""

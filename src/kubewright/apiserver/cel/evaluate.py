@@ -196,6 +196,8 @@ class _Compiler:
                 return _otherwise(node.name, self.step(node.target), self.step(node.args[0]))
         given = ([node.target] if node.target is not None else []) + node.args
         steps = [self._whole(each) for each in given]
+        if (quick := _quick(node, given, steps)) is not None:
+            return quick
         call = _implementation(node, given)
         if node.name in GROWING and not _is_cheap(node, given):
             return _counted(node.name, call, steps)
@@ -294,6 +296,50 @@ def _through(operand: Step, inner: Type, node: Node) -> Step:
 
 def _then(step: Step, convert: Callable[[Any], Any]) -> Step:
     return lambda slots: convert(step(slots))
+
+
+def _quick(node: Node, given: Sequence[Node], steps: Sequence[Step]) -> Step | None:
+    """What most rules do, without a detour: texts compared, looked up among some, or matched."""
+    if len(given) != 2 or (given[0].type or DYN).kind != "string":
+        return None
+    other, name = given[1], node.name
+    if name in ("_==_", "_!=_") and (other.type or DYN).kind == "string":
+        return _texts_compared(steps[0], steps[1], wanted=name == "_==_")
+    if name == "matches" and other.kind == "const":
+        return _matched(steps[0], str(other.value))
+    if name == "@in" and other.kind == "list" and all(isinstance(each.value, str) for each in other.args):
+        return _among(steps[0], [each.value for each in other.args])
+    return None
+
+
+def _texts_compared(one: Step, other: Step, *, wanted: bool) -> Step:
+    def compared(slots: Slots) -> Any:
+        first, second = one(slots), other(slots)
+        slots[_BUDGET] -= (min(len(first), len(second)) + 9) // 10
+        return (first == second) is wanted
+
+    return compared
+
+
+def _matched(text: Step, expression: str) -> Step:
+    search, per_letter = functions.pattern(expression).search, spent("matches", ("", expression), None)
+
+    def matched(slots: Slots) -> Any:
+        value = text(slots)
+        _pay(slots, (len(value) + 10) // 10 * per_letter)
+        return search(value) is not None
+
+    return matched
+
+
+def _among(text: Step, known: list[str]) -> Step:
+    some, cost = frozenset(known), len(known)
+
+    def among(slots: Slots) -> Any:
+        slots[_BUDGET] -= cost
+        return text(slots) in some
+
+    return among
 
 
 def _implementation(node: Node, given: Sequence[Node]) -> Callable[..., Any]:

@@ -78,8 +78,11 @@ class MapList(list[Any]):
 def equal(one: Any, other: Any) -> bool:
     """CEL's ``==`` for values of any types."""
     kind = type(one)
-    if kind is type(other) and kind in (str, int, bool, bytes, float, Uint):
-        return bool(one == other)
+    if kind is type(other):
+        if kind in _PLAIN:
+            return bool(one == other)
+        if kind is dict:
+            return one is other or _equal_maps(one, other)
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
@@ -87,8 +90,6 @@ def equal(one: Any, other: Any) -> bool:
         return bool(one == other)
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return len(one) == len(other) and all(name in other and equal(one[name], other[name]) for name in one)
     if isinstance(one, Optional) and isinstance(other, Optional):
         return one.has == other.has and equal(one.value, other.value)
     if isinstance(one, Type) and isinstance(other, Type):
@@ -101,6 +102,15 @@ def _alike(one: float, other: float) -> tuple[float, float]:
     if isinstance(one, float) != isinstance(other, float) and not (math.isinf(one) or math.isinf(other)):
         return float(one), float(other)
     return one, other
+
+
+_PLAIN = frozenset((str, int, bool, bytes, float, Uint))
+
+
+def _equal_maps(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    return len(one) == len(other) and all(
+        name in other and equal(value, other[name]) for name, value in one.items()
+    )
 
 
 def _equal_lists(one: list[Any], other: list[Any]) -> bool:
