@@ -1,4 +1,4 @@
-"""What an expression costs at most, before it runs; and what a call has cost.
+"""What an expression costs at most, before it runs.
 
 Theory.      Kubernetes refuses a definition whose rules could take too long on the largest object that its
              schema allows. The unit is what a select takes. cel-go walks the checked tree and gives every
@@ -12,7 +12,6 @@ Source       cel-go 0.26 and kube-apiserver 1.36, observed in tests/conformance/
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubewright.apiserver.cel.syntax import ACCUMULATOR, Loop, Node
 from kubewright.apiserver.cel.types import DYN, Type
@@ -523,91 +522,3 @@ _ESTIMATES: dict[str, _Estimate] = {
     "validate": _validated,
     "_==_": _same_kind,
 }
-
-
-# ---------------------------------------------------------------- at run time
-
-
-def spent(name: str, args: Sequence[Any], result: Any) -> int:
-    """What a call has cost by the sizes of its values, where that is more than one."""
-    how = _SPENT.get(name)
-    return 1 if how is None else how(args, result)
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str | bytes | list | dict) else 1
-
-
-def _letters(which: int, factor: float = BY_LETTER) -> Callable[[Sequence[Any], Any], int]:
-    return lambda args, _result: math.ceil(_length(args[which]) * factor)
-
-
-def _pattern_spent(args: Sequence[Any], _result: Any) -> int:
-    return math.ceil((1 + _length(args[0])) * BY_LETTER) * math.ceil(_length(args[1]) * BY_PATTERN)
-
-
-def _part_spent(args: Sequence[Any], _result: Any) -> int:
-    return math.ceil(_length(args[0]) * BY_LETTER) * math.ceil(_length(args[1]) * BY_LETTER)
-
-
-def _smaller(args: Sequence[Any], _result: Any) -> int:
-    return math.ceil(min(_length(args[0]), _length(args[1])) * BY_LETTER)
-
-
-def _squared(which: int) -> Callable[[Sequence[Any], Any], int]:
-    return lambda args, _result: _length(args[which]) ** 2 * 2 + LIST + 1
-
-
-def _product(factor: int) -> Callable[[Sequence[Any], Any], int]:
-    return lambda args, _result: 1 + _length(args[0]) * _length(args[1]) * factor
-
-
-def _traversed(args: Sequence[Any], _result: Any) -> int:
-    value = args[0]
-    if isinstance(value, list):
-        return sum(int(len(item) * BY_LETTER) if isinstance(item, str) else 1 for item in value)
-    return math.ceil(_length(value) * BY_LETTER)
-
-
-_SPENT: dict[str, Callable[[Sequence[Any], Any], int]] = {
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversed),
-    **dict.fromkeys(
-        (
-            "url",
-            "lowerAscii",
-            "upperAscii",
-            "substring",
-            "trim",
-            "cidr",
-            "isIP",
-            "isCIDR",
-            "quantity",
-            "isQuantity",
-            "semver",
-            "isSemver",
-            "startsWith",
-            "endsWith",
-            "bytes",
-            "format",
-            "strings.quote",
-        ),
-        _letters(0),
-    ),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _letters(0, 2 * BY_LETTER)),
-    **dict.fromkeys(("find", "findAll", "matches"), _pattern_spent),
-    **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"), _smaller),
-    **dict.fromkeys(("sets.contains", "sets.intersects"), _product(1)),
-    **dict.fromkeys(
-        ("slice", "lists.range", "reverse", "flatten"), lambda _args, made: _length(made) + LIST + 1
-    ),
-    **dict.fromkeys(("distinct", "sort"), _squared(0)),
-    "@sortByAssociatedKeys": _squared(1),
-    "sets.equivalent": _product(2),
-    "join": lambda _args, made: math.ceil(_length(made) * 2 * BY_LETTER),
-    "contains": _part_spent,
-    "@in": lambda args, _result: _length(args[1]) if isinstance(args[1], list) else 1,
-    "_+_": lambda args, _result: math.ceil((_length(args[0]) + _length(args[1])) * BY_LETTER),
-    "validate": lambda args, _result: math.ceil((1 + _length(args[1])) * BY_LETTER) * 25,
-}
-GROWING = frozenset(_SPENT)
-"""The functions whose cost depends on sizes."""

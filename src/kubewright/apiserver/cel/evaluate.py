@@ -15,23 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kubewright.apiserver.cel import functions
-from kubewright.apiserver.cel.costs import GROWING, LIST, MAP, spent
-from kubewright.apiserver.cel.functions import Overload, dispatched
+from kubewright.apiserver.cel.calls import BUDGET, BudgetSpent, Slots, Step, called
+from kubewright.apiserver.cel.costs import LIST, MAP
 from kubewright.apiserver.cel.syntax import Loop, Node
 from kubewright.apiserver.cel.types import DYN, Optional, Type, field_of
 from kubewright.apiserver.cel.values import EvalError, NoOverload, type_of
 
 CALL_LIMIT = 1_000_000
 """What one call of a rule may cost."""
-
-Slots = list[Any]
-"""The variables; the first slot is the budget that is left."""
-Step = Callable[[Slots], Any]
-_BUDGET = 0
-
-
-class BudgetSpent(Exception):  # no EvalError: nothing makes up for it
-    """An expression costs more than it may."""
 
 
 class Program:
@@ -54,9 +45,9 @@ class Program:
             value = self._step(slots)
         except RecursionError:
             raise EvalError("the expression nests too deeply") from None
-        if slots[_BUDGET] < 0:
+        if slots[BUDGET] < 0:
             raise BudgetSpent
-        return value, limit - slots[_BUDGET]
+        return value, limit - slots[BUDGET]
 
 
 class _Compiler:
@@ -196,13 +187,9 @@ class _Compiler:
                 return _otherwise(node.name, self.step(node.target), self.step(node.args[0]))
         given = ([node.target] if node.target is not None else []) + node.args
         steps = [self._whole(each) for each in given]
-        if (quick := _quick(node, given, steps)) is not None:
-            return quick
-        call = _implementation(node, given)
-        if node.name in GROWING and not _is_cheap(node, given):
-            return _counted(node.name, call, steps)
-        self._cost += 1
-        return _applied(call, steps)
+        step, cost = called(node, given, steps)
+        self._cost += cost
+        return step
 
     def _whole(self, node: Node) -> Step:
         """An argument, with all that is in it as values of CEL."""
@@ -298,101 +285,6 @@ def _then(step: Step, convert: Callable[[Any], Any]) -> Step:
     return lambda slots: convert(step(slots))
 
 
-def _quick(node: Node, given: Sequence[Node], steps: Sequence[Step]) -> Step | None:
-    """What most rules do, without a detour: texts compared, looked up among some, or matched."""
-    if len(given) != 2 or (given[0].type or DYN).kind != "string":
-        return None
-    other, name = given[1], node.name
-    if name in ("_==_", "_!=_") and (other.type or DYN).kind == "string":
-        return _texts_compared(steps[0], steps[1], wanted=name == "_==_")
-    if name == "matches" and other.kind == "const":
-        return _matched(steps[0], str(other.value))
-    if name == "@in" and other.kind == "list" and all(isinstance(each.value, str) for each in other.args):
-        return _among(steps[0], [each.value for each in other.args])
-    return None
-
-
-def _texts_compared(one: Step, other: Step, *, wanted: bool) -> Step:
-    def compared(slots: Slots) -> Any:
-        first, second = one(slots), other(slots)
-        slots[_BUDGET] -= (min(len(first), len(second)) + 9) // 10
-        return (first == second) is wanted
-
-    return compared
-
-
-def _matched(text: Step, expression: str) -> Step:
-    search, per_letter = functions.pattern(expression).search, spent("matches", ("", expression), None)
-
-    def matched(slots: Slots) -> Any:
-        value = text(slots)
-        _pay(slots, (len(value) + 10) // 10 * per_letter)
-        return search(value) is not None
-
-    return matched
-
-
-def _among(text: Step, known: list[str]) -> Step:
-    some, cost = frozenset(known), len(known)
-
-    def among(slots: Slots) -> Any:
-        slots[_BUDGET] -= cost
-        return text(slots) in some
-
-    return among
-
-
-def _implementation(node: Node, given: Sequence[Node]) -> Callable[..., Any]:
-    """The function to call: the overload that the checker found, or one that is found by the values."""
-    overloads: tuple[Overload, ...] = node.overloads
-    if len(overloads) == 1 and all(map(_agrees, overloads[0].args, given)):
-        return overloads[0].call
-    return dispatched(node.name, overloads)
-
-
-def _agrees(wanted: Type, given: Node) -> bool:
-    """Whether the values of an argument are surely of the type that an overload takes."""
-    return wanted.kind in ("dyn", "param") or (given.type or DYN).kind != "dyn"
-
-
-_SCALARS = ("bool", "int", "uint", "double", "timestamp", "duration")
-
-
-def _is_cheap(node: Node, given: Sequence[Node]) -> bool:
-    """Whether a function whose cost may grow has arguments here of one size."""
-    return node.name[0] == "_" and any((each.type or DYN).kind in _SCALARS for each in given)
-
-
-def _applied(call: Callable[..., Any], steps: Sequence[Step]) -> Step:
-    match steps:
-        case [one]:
-            return lambda slots: call(one(slots))
-        case [one, other]:
-            return lambda slots: call(one(slots), other(slots))
-    return lambda slots: call(*(step(slots) for step in steps))
-
-
-def _counted(name: str, call: Callable[..., Any], steps: Sequence[Step]) -> Step:
-    def counted(slots: Slots) -> Any:
-        args = [step(slots) for step in steps]
-        _pay(slots, spent(name, args, None) if name not in _BY_RESULT else 0)
-        made = call(*args)
-        if name in _BY_RESULT:
-            _pay(slots, spent(name, args, made))
-        return made
-
-    return counted
-
-
-_BY_RESULT = ("join", "slice", "lists.range", "reverse", "flatten")
-
-
-def _pay(slots: Slots, cost: int) -> None:
-    slots[_BUDGET] -= cost
-    if slots[_BUDGET] < 0:
-        raise BudgetSpent
-
-
 def _logical(steps: Sequence[Step], *, decides: bool) -> Step:
     """``||`` if true decides, ``&&`` if false does."""
     other = not decides
@@ -464,8 +356,8 @@ class _Turns:
             raise NoOverload
         first, second = self._places[0], self._places[-1]
         for item in items:
-            slots[_BUDGET] -= cost
-            if slots[_BUDGET] < 0:
+            slots[BUDGET] -= cost
+            if slots[BUDGET] < 0:
                 raise BudgetSpent
             if first == second:
                 slots[first] = item

@@ -21,9 +21,10 @@ from typing import Any, Protocol
 import orjson
 
 from kubewright.apiserver.cel import costs
+from kubewright.apiserver.cel.calls import BudgetSpent
 from kubewright.apiserver.cel.check import checked
 from kubewright.apiserver.cel.declared import NoPath, declared, field_path, names_of
-from kubewright.apiserver.cel.evaluate import BudgetSpent, Program
+from kubewright.apiserver.cel.evaluate import Program
 from kubewright.apiserver.cel.syntax import CelError, Node
 from kubewright.apiserver.cel.types import MOST_BYTES, NONE, Optional, Type, optional_of
 from kubewright.apiserver.cel.values import EvalError, NoOverload

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from kubewright.apiserver.cel.calls import BudgetSpent
 from kubewright.apiserver.cel.check import checked
 from kubewright.apiserver.cel.costs import END, estimate
-from kubewright.apiserver.cel.evaluate import BudgetSpent, Program
+from kubewright.apiserver.cel.evaluate import Program
 from kubewright.apiserver.cel.syntax import MOST_DEPTH, CelError, parse
 from kubewright.apiserver.cel.types import DYN, STRING, Duration, Type, Uint, list_of
 from kubewright.apiserver.cel.values import EvalError, shown_float
