@@ -1,9 +1,9 @@
 """From a CustomResourceDefinition to the kinds that the server then serves. Pure.
 
 Theory.      A definition is an ordinary object in the store; this module reads one as kinds of the
-             catalog. All versions share a collection in the store, and converting between them means
-             changing ``apiVersion``: there are no conversion webhooks. Where a kind has defaults and rules
-             of its own (``api.admission``), they are called here, in process: elsewhere they are webhooks.
+             catalog, one for each version that is served; ``versions`` says what an object of one is in
+             another. Where a kind has defaults and rules of its own (``api.admission``), they are called
+             here, in process: elsewhere they are webhooks.
              Its status (``established``): names must be free in their group: plural, singular and short names
              share one space, kind and list kind another. The first definition with a name keeps it. A
              definition whose names are accepted is established and served from then on.
@@ -28,6 +28,7 @@ from typing import Any
 from kubewright.api.admission import Rules, defaulted, violations, warned
 from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry.kind import Column, Scale, ServedKind
+from kubewright.apiserver.registry.versions import Schema
 from kubewright.apiserver.schema.causes import Cause, invalid, quoted
 from kubewright.apiserver.schema.formats import is_known
 from kubewright.apiserver.schema.node import Object, at
@@ -36,7 +37,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import remembered
 from kubewright.wire import gojson
-from kubewright.wire.gvk import Resource
+from kubewright.wire.gvk import Resource, by_preference
 
 Version = Mapping[str, Any]
 Check = Callable[[Object, Object | None], list[Cause]]
@@ -65,7 +66,7 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
     )  # fmt: skip
     rules = admission.get(resource)
-    schema = Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema")))
+    schema = _schema(version)
     return ServedKind(
         resource=resource,
         schema=schema,
@@ -80,7 +81,32 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         check=_counts(scale) if rules is None else _all(_counts(scale), _checks(rules)),
         warn=_warnings(schema, rules),
         fields=_selectable(version.get("selectableFields") or ()),
+        deprecated=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: Mapping[str, Any], version: Version) -> str:
+    """What clients of a version are warned of: its own words, or which version to use."""
+    if not version.get("deprecated"):
+        return ""
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    said = version.get("deprecationWarning") or f"{group}/{name} {kind} is deprecated"
+    later = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    best = by_preference([*later, name])[0]
+    return said if version.get("deprecationWarning") or best == name else f"{said}; use {group}/{best} {kind}"
+
+
+def schemas(crd: Object, served: Iterable[ServedKind]) -> dict[str, Schema]:
+    """The schemas of all versions, also of those that are not served, by their ``apiVersion``."""
+    known = {kind.resource.version: kind.schema for kind in served}
+    return {
+        f"{crd['spec']['group']}/{version['name']}": known.get(version["name"]) or _schema(version)
+        for version in crd["spec"]["versions"]
+    }
+
+
+def _schema(version: Version) -> Schema:
+    return Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema")))
 
 
 def _as_sent(new: Object, _old: Object | None) -> Object:
