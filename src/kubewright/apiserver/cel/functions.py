@@ -134,6 +134,9 @@ def _arithmetic() -> None:
     declare("_+_", "add_string", "(string, string) string", operator.add)
     declare("_+_", "add_bytes", "(bytes, bytes) bytes", operator.add)
     declare("_+_", "add_list", "(list(T), list(T)) list(T)", values.joined)
+
+
+def _time_arithmetic() -> None:
     declare("_+_", "add_timestamp_duration", "(timestamp, duration) timestamp", _later)
     declare("_+_", "add_duration_timestamp", "(duration, timestamp) timestamp", lambda d, t: _later(t, d))
     declare(
@@ -287,6 +290,9 @@ def _access() -> None:
         "(optional(map(K, V)), K) optional(V)",
         within(optional_entry),
     )
+
+
+def _optionals() -> None:
     declare("_?._", "select_optional_field", "(dyn, string) optional(dyn)", optional_field)
     declare("optional.of", "optional_of", "(V) optional(V)", lambda value: Optional(True, value))
     declare("optional.none", "optional_none", "() optional(V)", lambda: Optional(False))
@@ -430,7 +436,9 @@ def dispatched(name: str, overloads: tuple[Overload, ...]) -> Impl:
 
 
 _arithmetic()
+_time_arithmetic()
 _comparisons()
 _access()
+_optionals()
 _conversions()
 _times()

@@ -105,7 +105,7 @@ def schemas(crd: Object, served: Iterable[ServedKind]) -> dict[str, Schema]:
     }
 
 
-def _schema(version: Version) -> Schema:
+def _schema(version: Version) -> Structural:
     return Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema")))
 
 
