@@ -44,19 +44,16 @@ def look(
     meta, spec = written.metadata, policy.with_defaults(written).spec
     selector, problem = read_selector(spec.selector)
     owned = sets.by(BY_OWNER, meta.uid)
-    ours: list[S] = []
-    unselected: list[S] = []
     keeps = meta.deleting or policy.keeps_controlled
-    for each in owned:
-        (ours if keeps or selector.matches(each.metadata.labels) else unselected).append(each)
+    ours = tuple(each for each in owned if keeps or selector.matches(each.metadata.labels))
     orphans = sets.by(WITHOUT_CONTROLLER, meta.namespace)
     return Seen(
         policy,
         written,
         wall,
         index.time(),
-        sets=tuple(ours),
-        unselected=tuple(unselected),
+        sets=ours,
+        unselected=tuple(each for each in owned if each not in ours) if len(ours) < len(owned) else (),
         orphans=tuple(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
