@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ STAGE = Path(__file__).parents[3] / "tools" / "node_image" / "guest" / "stage"
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[Path]:
+def folder(tmp_path: Path) -> Path:
     for each in ("stages", "ended"):
         os.mkfifo(tmp_path / each)
-    yield tmp_path
+    return tmp_path
 
 
 async def stage(folder: Path, waits: str) -> tuple[int | None, str]:
