@@ -7,7 +7,7 @@ from tests.vm import guests
 from tests.vm.stage import Stage, embedded, main
 
 MACHINES = "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/machines"
-BOOT_SECONDS, GRACE_SECONDS, GONE_SECONDS = 240, 180, 60
+BOOT_SECONDS, GRACE_SECONDS, GONE_SECONDS = 300, 180, 240
 SHOWN = ("machines", "nodes", "events")
 FAILS = {
     "fails": (
