@@ -218,8 +218,8 @@ def _refuse_addresses(options: Options) -> None:
 
 
 NO_NAME = (
-    "is no name of a file in a folder of images (letters, digits, '.', '_', '+' and '-'; the administrator says "
-    "which folders: driver option images)"
+    "is no name of a file in a folder of images (letters, digits, '.', '_', '+' and '-'; the administrator "
+    "says which folders: driver option images)"
 )
 
 
