@@ -228,6 +228,14 @@ def _problems(spec: QemuSpec) -> Iterator[str]:
     yield from _size_problems("disk", spec.disk, SMALLEST_DISK, LARGEST_DISK)
     for number, each in enumerate(spec.extra_disks):
         yield from _size_problems(f"extraDisks[{number}].size", each.size, SMALLEST_DISK, LARGEST_DISK)
+    yield from _image_problems(spec)
+    if (spec.initrd or spec.command_line) and not spec.kernel:
+        yield "kernel: is needed where initrd or commandLine is given"
+    if spec.firmware == "bios" and spec.runs_on != "amd64":
+        yield "firmware: bios is there for amd64 only"
+
+
+def _image_problems(spec: QemuSpec) -> Iterator[str]:
     if spec.url:
         if not spec.image.startswith(("https://", "http://")):
             yield f"image: {spec.image!r} is neither a file's name nor an http or https URL"
@@ -240,10 +248,6 @@ def _problems(spec: QemuSpec) -> Iterator[str]:
     for field, name in (("kernel", spec.kernel), ("initrd", spec.initrd)):
         if name and not re.fullmatch(IMAGE_NAME, name):
             yield f"{field}: {name[:140]!r} {NO_NAME}"
-    if (spec.initrd or spec.command_line) and not spec.kernel:
-        yield "kernel: is needed where initrd or commandLine is given"
-    if spec.firmware == "bios" and spec.runs_on != "amd64":
-        yield "firmware: bios is there for amd64 only"
 
 
 def _size_problems(field: str, text: str | int, least: int, most: int) -> Iterator[str]:
