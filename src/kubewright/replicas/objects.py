@@ -8,7 +8,7 @@ Owners.      An owner's children are those that it controls and that its selecto
              whose policy says ``keeps_controlled`` it keeps that. The list of
              owner references is replaced as a whole, so each patch names the version that was read
              (``kube.patches.onto``): it fails if another controller was faster.
-Members.     Most of what happens to a child of a set (an address, a heartbeat, a description) means nothing to
+Members.     Most of what happens to a child of a set (an address, a heartbeat) means nothing to
              the set. ``Member`` has the facts that every API has; a policy adds its own by inheritance.
 Names.       Each member of a set has a number, from which the end of its name is computed, and carries it in
              an annotation. The next member gets the number after the
