@@ -5,7 +5,6 @@ Theory.      A part is an ``async`` function of a ``Person``; functions here tha
 Called by    ``stories``, whose table puts them together.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
@@ -13,14 +12,13 @@ from kubewright.api.machine.names import Phase
 from kubewright.driver.errors import Code
 from kubewright.wire.http import Request
 from simulation.ends import LATE, TIER, is_refused, says
-from simulation.invariants.facts import has_finalizer
 from simulation.journal import (
     NODES,
 )
 from simulation.network import READS
 from simulation.person import Person, of_class, phase
-
-Part = Callable[[Person], Awaitable[None]]
+from simulation.rules.facts import finalizers_of
+from simulation.story import Part
 
 RECREATE = {"type": "Recreate"}
 FORBIDDEN_SECONDS = 30.0
@@ -37,10 +35,6 @@ HURRIED = {"progressDeadlineSeconds": 10}
 NO_CLASS = "missing"
 
 # ---------------------------------------------------------------- before
-
-
-async def nothing(_person: Person) -> None:
-    """An empty world."""
 
 
 def pool(count: int, **spec: Any) -> Part:
@@ -268,7 +262,10 @@ async def restore(person: Person) -> None:
     """Machines are created again from a backup: their VMs are on record, their uids are new."""
     for vm in person.vms:
         await person.make_machine(vm.name, "lonely", providerID=vm.provider_id)
-    await person.until(lambda: all(map(has_finalizer, person.machines)), "a controller manages the machines")
+    await person.until(
+        lambda: all(names.FINALIZER in finalizers_of(each) for each in person.machines),
+        "a controller manages the machines",
+    )
     await person.delete_machine("dropped")
 
 

@@ -19,7 +19,7 @@ from simulation.journal import (
 )
 from simulation.log_capture import WAITS
 from simulation.run import simulate
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot
 
 _MADE = re.compile(r"\bvm-\d+ of garden/(\S+) is made")

@@ -35,7 +35,7 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.wire.http import Request, Response
-from simulation import removals
+from simulation import requests
 from simulation.api_servers import RESTART_SECONDS, SimServer
 from simulation.clock import SimClock
 from simulation.cloud import RemoteDriver
@@ -215,7 +215,7 @@ class Managers:
         control = self._client(world.control, process, clock)
         target = self._target(control, process, clock)
         choose = partial(world.injector.of_call, process.name)
-        heard = partial(removals.called, world.journal, process.name)
+        heard = partial(requests.called, world.journal, process.name)
         remote = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
         driver = world.between(remote, process.name)
         machine = replace(world.plot.options.machine, joins=world.joins)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubewright.api.machine import excess, names
-from simulation.acts import Part
-from simulation.ends import End, notes_of, unmarked
-from simulation.invariants.facts import is_kept_free, node_name
+from simulation.ends import unmarked
 from simulation.journal import NODES, Object
 from simulation.person import Person
+from simulation.rules.facts import is_kept_free, node_name, notes_of
+from simulation.story import End, Part
 
 ONE_MORE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 """A rollout in which machines with workload go after the excess has ended."""

@@ -7,16 +7,14 @@ Theory.      A story has three parts. ``before`` makes the world that it begins 
 Called by    ``run``; every new controller adds its rows here, and their parts to ``acts``.
 """
 
-from dataclasses import dataclass
-
 from kubewright.api.machine import names
-from kubewright.providers.sim.spec import KubeletSettings
 from simulation import acts, drains, ends, hot_updates, spares, updates
-from simulation.acts import Part, pool
-from simulation.ends import End, has_failed, reported, settled
-from simulation.invariants.facts import running
+from simulation.acts import pool
+from simulation.ends import has_failed, reported, settled
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, Object
 from simulation.person import Person, going
+from simulation.rules.facts import running
+from simulation.story import SLOW_PODS, Story
 
 # ---------------------------------------------------------------- before
 
@@ -126,23 +124,6 @@ def _says_frozen(found: Object) -> bool:
     says = any(each["type"] == "Frozen" for each in conditions)
     return says or names.FREEZE_LABEL in found["metadata"].get("labels", {})
 
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """One row."""
-
-    name: str
-    act: Part
-    end: End
-    before: Part = acts.nothing
-    kubelets: KubeletSettings | None = None
-    """How the kubelets behave; None: as they do by default, and every pod ends within a second."""
-    joins: bool = True
-    """VMs join a cluster as its nodes; if not, managers run as with ``--target-kubeconfig none``."""
-
-
-SLOW_PODS = KubeletSettings(pod_stop_seconds=3600)
-"""Pods take all of their grace to end."""
 
 STORIES: tuple[Story, ...] = (
     Story("create", acts.create, settled(3)),

@@ -35,7 +35,7 @@ from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.testing.faults import Delay, ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as WireFault
 from kubewright.wire.http import Request
-from simulation import removals
+from simulation import requests
 from simulation.api_servers import SimServer
 from simulation.clock import SimClock
 from simulation.journal import Journal, VmStore
@@ -331,7 +331,7 @@ class World:
     def _cluster(self, name: str) -> SimServer:
         cluster = SimServer(self.loop, self.journal, name, self.clock)
         cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
-        heard = partial(removals.heard, self.journal)
+        heard = partial(requests.heard, self.journal)
         cluster.host.on_asked += [self.tally.asked, self.staleness.arrives, heard]
         cluster.host.on_answered += [self.tally.answered, self.staleness.is_done]
         return cluster

@@ -1,8 +1,5 @@
 """What users do with control planes: make one, and change it; and how one must look in the end.
 
-Theory.      The stories have one control plane, ``demo``, and its components have the names of their
-             workloads: ``demo-etcd``, ``demo-apiserver``, ``demo-controller-manager``. "The four" are these
-             objects.
 Called by    ``stories``, and tests.
 """
 
@@ -11,36 +8,28 @@ from typing import Any
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
-from kubewright.api.kinds import Kind
-from kubewright.controlplanes.family import KINDS
-from simulation.acts import Part
-from simulation.controlplanes import health
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
-from simulation.ends import End
-from simulation.journal import Journal, Object
-from simulation.person import NAMESPACE_NAME, Person
+from simulation.controlplanes.parts import (
+    ETCD,
+    FIELDS,
+    ORDER,
+    PLANE,
+    SERVER,
+    clients_get_in,
+    find,
+    kind_of,
+    name_of_part,
+    ready,
+    secret,
+)
+from simulation.journal import NAMESPACE_NAME, Journal
+from simulation.person import Person
+from simulation.resources import SECRETS
+from simulation.story import End, Part
 
-PLANE = "plane"
-ETCD, SERVER, MANAGER = Component
-ORDER = (PLANE, *Component)
-"""The four objects, as stories name them."""
-FIELDS = {ETCD: "etcd", SERVER: "apiserver", MANAGER: "controllerManager"}
 PATIENCE = 900.0
 """The deadline of a wait within a story, in seconds: a fault may last for minutes."""
-CLUSTER = "demo"
-
-
-def name_of(which: str) -> str:
-    """The name of one of the four objects."""
-    return CLUSTER if which == PLANE else f"{CLUSTER}-{which}"
-
-
-def kind_of(which: str) -> Kind[Any]:
-    """The kind of one of the four objects."""
-    return NESTED_CONTROL_PLANE if which == PLANE else KINDS[Component(which)]
 
 
 # ---------------------------------------------------------------- making
@@ -51,8 +40,8 @@ async def make(
 ) -> None:
     """Make one of the four; ``parts`` are the components that the control plane names."""
     if which == PLANE:
-        spec = {**{FIELDS[each]: {"name": name_of(each)} for each in parts}, **spec}
-    await person.make(kind_of(which), name_of(which), spec=spec)
+        spec = {**{FIELDS[each]: {"name": name_of_part(each)} for each in parts}, **spec}
+    await person.make(kind_of(which), name_of_part(which), spec=spec)
 
 
 async def create(
@@ -84,12 +73,14 @@ def plane(**specs: Mapping[str, Any]) -> Part:
 
 async def change(person: Person, which: str, **spec: Any) -> None:
     """Change the spec of one of the four."""
-    await person.patch(kind_of(which), name_of(which), {"spec": spec})
+    await person.patch(kind_of(which), name_of_part(which), {"spec": spec})
 
 
 async def annotate(person: Person, which: str, annotation: str, value: str | None = "") -> None:
     """Annotate one of the four; None takes the annotation off."""
-    await person.patch(kind_of(which), name_of(which), {"metadata": {"annotations": {annotation: value}}})
+    await person.patch(
+        kind_of(which), name_of_part(which), {"metadata": {"annotations": {annotation: value}}}
+    )
 
 
 async def hand_over(person: Person, which: str, to: str | None = "another-program") -> None:
@@ -100,7 +91,7 @@ async def hand_over(person: Person, which: str, to: str | None = "another-progra
 async def delete(person: Person, order: Sequence[str], pause: float = 0.0) -> None:
     """Delete some of the four, in this order."""
     for which in order:
-        await person.remove(kind_of(which), name_of(which))
+        await person.remove(kind_of(which), name_of_part(which))
         await person.wait(pause)
 
 
@@ -116,29 +107,13 @@ async def delete_secret(person: Person, name: str) -> None:
     await person.remove(SECRET, name)
 
 
-def secret(name: str) -> str:
-    """What stands for a Secret in ``Person.deleted``."""
-    return f"secrets/{name}"
-
-
 def kill(person: Person, component: Component, ordinal: int = 0) -> None:
     """A program dies."""
     person.world.journal.say("person", f"kills {component} {ordinal}")
-    person.world.part(HostMachine).kill(NAMESPACE_NAME, name_of(component), ordinal)
+    person.world.part(HostMachine).kill(NAMESPACE_NAME, name_of_part(component), ordinal)
 
 
 # ---------------------------------------------------------------- seeing
-
-
-def find(journal: Journal, which: str) -> Object | None:
-    """One of the four objects, as it is now."""
-    resource = PLANES if which == PLANE else COMPONENTS[Component(which)]
-    return journal.objects[resource].get(f"{NAMESPACE_NAME}/{name_of(which)}")
-
-
-def ready(found: Object | None) -> bool:
-    """Whether one of the four says that it is ready."""
-    return found is not None and bool(found.get("status", {}).get("ready"))
 
 
 def ready_reason(person: Person, which: str) -> str:
@@ -146,21 +121,6 @@ def ready_reason(person: Person, which: str) -> str:
     found = find(person.world.journal, which) or {}
     conditions = found.get("status", {}).get("conditions", ())
     return next((each.get("reason", "") for each in conditions if each["type"] == "Ready"), "")
-
-
-def clients_get_in(journal: Journal, machine: HostMachine) -> bool:
-    """Whether a client with the control plane's kubeconfig gets into an API server of it, at the endpoint."""
-    held = journal.objects[SECRETS].get(f"{NAMESPACE_NAME}/{CLUSTER}-kubeconfig")
-    found = find(journal, PLANE) or {}
-    endpoint = found.get("spec", {}).get("controlPlaneEndpoint") or {}
-    if held is None:
-        return False
-    text = health.value_of(held)
-    access = health.access(text)
-    servers = machine.instances(NAMESPACE_NAME, name_of(SERVER))
-    right = access is not None and access.server == "https://{host}:{port}".format(**endpoint)
-    workloads = [each.workload for each in servers if machine.serves(each)]
-    return right and any(health.gets_in(text, each, machine.now()) for each in workloads)
 
 
 # ---------------------------------------------------------------- ends
@@ -179,7 +139,7 @@ def serving(
 
     def end(person: Person) -> bool:
         journal, machine = person.world.journal, person.world.part(HostMachine)
-        programs = {each: machine.instances(NAMESPACE_NAME, name_of(each)) for each in parts}
+        programs = {each: machine.instances(NAMESPACE_NAME, name_of_part(each)) for each in parts}
         right = all(
             one.workload.version == versions.get(each, one.workload.version)
             for each, found in programs.items()

@@ -9,29 +9,23 @@ from typing import Any
 
 from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part
-from simulation.controlplanes import acts
-from simulation.controlplanes.acts import (
-    ETCD,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation.controlplanes import acts, parts
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.story import End, Part, Story
 
 ENTRY = "written before it slept"
-NAME = (NAMESPACE_NAME, acts.name_of(ETCD))
+NAME = (NAMESPACE_NAME, parts.name_of_part(ETCD))
 
 
 def asleep(person: Person) -> bool:
     """Nothing runs, the control plane says that it sleeps, and its entry is on the disk of each member."""
     machine = person.world.part(HostMachine)
-    found = acts.find(person.world.journal, PLANE) or {}
+    found = parts.find(person.world.journal, PLANE) or {}
     runs = any(each.programs for each in machine.workloads.values())
     etcd = machine.workloads.get(NAME)
     disks = [each for each in etcd.data.values() if each.member] if etcd is not None else []
@@ -93,7 +87,7 @@ async def change_while_it_sleeps(person: Person) -> None:
     """Flags change and a certificate is lost while it sleeps; and a program can not die."""
     await sleep(person)
     await acts.change(person, SERVER, extraArgs={"v": "2"})
-    await acts.delete_secret(person, f"{acts.CLUSTER}-apiserver")
+    await acts.delete_secret(person, f"{parts.CLUSTER}-apiserver")
     await person.wait(5)
     await acts.change(person, PLANE, asleep=None)
 
@@ -129,7 +123,7 @@ def lose_data(*, given_up: bool) -> Part:
         )
         await person.wait(10)
         if given_up:
-            names = ",".join(f"{acts.name_of(ETCD)}-{each}" for each in lost)
+            names = ",".join(f"{parts.name_of_part(ETCD)}-{each}" for each in lost)
             await acts.annotate(person, ETCD, LOST_DATA_ANNOTATION, names)
         else:
             person.world.journal.say("person", "brings the data back")
@@ -151,7 +145,7 @@ YEAR = 370 * 86400.0
 
 
 def _story(name: str, act: Part, end: End | None = None, before: Mapping[str, Any] | None = None) -> Story:
-    return Story(f"control-plane-{name}", act, end or awake(), before=written(plane(**(before or {}))))
+    return story(name, act, end or awake(), written(plane(**(before or {}))))
 
 
 STORIES: Sequence[Story] = (

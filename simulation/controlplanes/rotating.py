@@ -10,21 +10,15 @@ from datetime import timedelta
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import BACKDATED, Algorithm, pems
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part
-from simulation.controlplanes import acts, health, setup
-from simulation.controlplanes.acts import (
-    ETCD,
-    MANAGER,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation import resources
+from simulation.controlplanes import acts, health, parts
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD, MANAGER, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.story import End, Part, Story
 
 OURS = ("-ca", "-etcd", "-proxy")
 NINE_YEARS = 9.3 * 365 * 86400.0
@@ -93,7 +87,7 @@ async def grow_old(person: Person) -> None:
 async def bring_own(person: Person) -> None:
     """The authority of the API server is the user's."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.make_secret(person, f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
     await plane()(person)
 
 
@@ -114,24 +108,20 @@ def _bundles(person: Person) -> list[int]:
 
 def _is_new(person: Person, suffix: str) -> list[bool]:
     """Of each certificate of an authority, whether it was made after the story began."""
-    held = person.world.journal.objects[setup.SECRETS].get(f"{NAMESPACE_NAME}/{acts.CLUSTER}{suffix}")
+    held = person.world.journal.objects[resources.SECRETS].get(f"{NAMESPACE_NAME}/{parts.CLUSTER}{suffix}")
     found = pems(b64decode(held["data"]["tls.crt"])) if held is not None else []
     began = BEGIN + timedelta(seconds=int(person.world.began))
     return [health.facts(each).not_before + BACKDATED >= began for each in found]
 
 
-def _story(name: str, act: Part, end: End, before: Part) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=before)
-
-
 STORIES: Sequence[Story] = (
-    _story("rotated", rotates(), rotated(), plane()),
-    _story("rotated-of-many", rotates(), rotated(2, 3), plane(**OF_MANY)),
-    _story("rotated-by-hand", rotate_by_hand, rotated(), plane()),
-    _story("rotated-and-killed", rotate_and_kill, rotated(), plane()),
-    _story("rotated-in-its-sleep", rotate_and_sleep, rotated(), plane()),
-    _story("rotated-and-gone", rotate_and_delete, nothing_left, plane()),
-    _story("rotated-while-etcd-grows", rotate_and_grow, rotated(etcds=3), plane()),
-    _story("rotated-but-its-own", rotates(), rotated(kept=["-ca"]), bring_own),
-    _story("nine-years-later", grow_old, rotated(), plane()),
+    story("rotated", rotates(), rotated(), plane()),
+    story("rotated-of-many", rotates(), rotated(2, 3), plane(**OF_MANY)),
+    story("rotated-by-hand", rotate_by_hand, rotated(), plane()),
+    story("rotated-and-killed", rotate_and_kill, rotated(), plane()),
+    story("rotated-in-its-sleep", rotate_and_sleep, rotated(), plane()),
+    story("rotated-and-gone", rotate_and_delete, nothing_left, plane()),
+    story("rotated-while-etcd-grows", rotate_and_grow, rotated(etcds=3), plane()),
+    story("rotated-but-its-own", rotates(), rotated(kept=["-ca"]), bring_own),
+    story("nine-years-later", grow_old, rotated(), plane()),
 )

@@ -6,22 +6,14 @@ Called by    ``stories``, which adds them to its table.
 from collections.abc import Sequence
 from functools import partial
 
-from simulation.acts import Part
 from simulation.controlplanes import acts
-from simulation.controlplanes.acts import (
-    ETCD,
-    MANAGER,
-    PLANE,
-    SERVER,
-    find,
-    name_of,
-    plane,
-    serving,
-)
+from simulation.controlplanes.acts import plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD, MANAGER, PLANE, SERVER, find, name_of_part
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.story import End, Part, Story
 
 OLDER, NEWER = "v1.35.4", "v1.36.3"
 """Versions of Kubernetes, of one minor version and the next."""
@@ -152,7 +144,7 @@ def upgraded(servers: int = 1, etcds: int = 1) -> End:
     def end(person: Person) -> bool:
         journal, machine = person.world.journal, person.world.part(HostMachine)
         found = find(journal, PLANE) or {}
-        programs = (machine.instances(NAMESPACE_NAME, name_of(each)) for each in (SERVER, MANAGER))
+        programs = (machine.instances(NAMESPACE_NAME, name_of_part(each)) for each in (SERVER, MANAGER))
         new = all(one.workload.version == NEWER[1:] for each in programs for one in each)
         told = found.get("status", {}).get("version") == NEWER
         return new and told and serving(servers, etcds=etcds)(person)
@@ -165,9 +157,9 @@ async def delete_etcd_alone(person: Person) -> None:
     await acts.delete(person, [ETCD])
     await person.wait(150)
     machine, journal = person.world.part(HostMachine), person.world.journal
-    acts.expect(person, machine.answers(NAMESPACE_NAME, name_of(ETCD)), "etcd runs")
+    acts.expect(person, machine.answers(NAMESPACE_NAME, name_of_part(ETCD)), "etcd runs")
     told = "; ".join((find(journal, ETCD) or {}).get("status", {}).get("errors", ()))
-    acts.expect(person, name_of(SERVER) in told, "its status says what uses it")
+    acts.expect(person, name_of_part(SERVER) in told, "its status says what uses it")
     await acts.change(person, SERVER, replicas=0)
     await person.until(lambda: find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
     await acts.make(person, ETCD)
@@ -177,35 +169,31 @@ async def delete_etcd_alone(person: Person) -> None:
 # ---------------------------------------------------------------- the table
 
 
-def _story(name: str, act: Part, end: End, before: Part) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=before)
-
-
 def _of(size: int) -> Part:
     return plane(etcd={"replicas": size})
 
 
 STORIES: Sequence[Story] = (
-    _story("etcd-grows", sized(3), serving(etcds=3), plane()),
-    _story("etcd-grows-more", sized(5), serving(etcds=5), _of(3)),
-    _story("etcd-shrinks", sized(3), serving(etcds=3), _of(5)),
-    _story("etcd-shrinks-more", sized(1), serving(), _of(3)),
-    _story("etcd-grows-and-shrinks", changes_its_mind(4.0, 3, 1, 5, 3), serving(etcds=3), plane()),
-    _story("etcd-dies-while-it-grows", grown_while(3.0, 0), serving(etcds=3), plane()),
-    _story("etcd-learner-dies", grown_while(2.0, 1), serving(etcds=3), plane()),
-    _story("etcd-of-three-rolls", change_flags, serving(etcds=3), _of(3)),
-    _story("etcd-rolls-and-grows", change_flags_and_size, serving(etcds=3), plane()),
-    _story("etcd-rolls-while-it-grows", grown_and_changed(4.5), serving(etcds=3), plane()),
-    _story("etcd-of-three-stops", stop_and_start, serving(), _of(3)),
-    _story("upgraded", upgrade, upgraded(), older()),
-    _story("upgraded-and-killed", upgrade_and_kill, upgraded(), older()),
-    _story("upgraded-after-all", upgrade_and_back, upgraded(), older()),
-    _story("upgraded-from-the-end", upgrade_from_the_end, upgraded(), older()),
-    _story(
+    story("etcd-grows", sized(3), serving(etcds=3), plane()),
+    story("etcd-grows-more", sized(5), serving(etcds=5), _of(3)),
+    story("etcd-shrinks", sized(3), serving(etcds=3), _of(5)),
+    story("etcd-shrinks-more", sized(1), serving(), _of(3)),
+    story("etcd-grows-and-shrinks", changes_its_mind(4.0, 3, 1, 5, 3), serving(etcds=3), plane()),
+    story("etcd-dies-while-it-grows", grown_while(3.0, 0), serving(etcds=3), plane()),
+    story("etcd-learner-dies", grown_while(2.0, 1), serving(etcds=3), plane()),
+    story("etcd-of-three-rolls", change_flags, serving(etcds=3), _of(3)),
+    story("etcd-rolls-and-grows", change_flags_and_size, serving(etcds=3), plane()),
+    story("etcd-rolls-while-it-grows", grown_and_changed(4.5), serving(etcds=3), plane()),
+    story("etcd-of-three-stops", stop_and_start, serving(), _of(3)),
+    story("upgraded", upgrade, upgraded(), older()),
+    story("upgraded-and-killed", upgrade_and_kill, upgraded(), older()),
+    story("upgraded-after-all", upgrade_and_back, upgraded(), older()),
+    story("upgraded-from-the-end", upgrade_from_the_end, upgraded(), older()),
+    story(
         "upgraded-of-many",
         upgrade,
         upgraded(2, 3),
         older(etcd={"replicas": 3}, apiserver={"replicas": 2}),
     ),
-    _story("etcd-deleted-alone", delete_etcd_alone, serving(), plane()),
+    story("etcd-deleted-alone", delete_etcd_alone, serving(), plane()),
 )

@@ -1,4 +1,4 @@
-"""The table of stories of nested control planes, and how one is run.
+"""The table of stories of nested control planes.
 
 Called by    ``library``, and tests.
 """
@@ -12,26 +12,15 @@ from kubewright.api.core import SECRET
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part, nothing
-from simulation.controlplanes import acts, backups, pods, resting, rotating, scaling, setup
-from simulation.controlplanes.acts import (
-    ETCD,
-    MANAGER,
-    ORDER,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation import resources
+from simulation.controlplanes import acts, backups, parts, pods, resting, rotating, scaling
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.rules import Rules
-from simulation.ends import End
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.run import Outcome, simulate
-from simulation.stories import Story
-from simulation.world import Plot, World
+from simulation.controlplanes.parts import ETCD, MANAGER, ORDER, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import Person
+from simulation.story import Part, Story
 
 OLD, NEW = "3.6.7", "3.6.8"
 """Versions of etcd."""
@@ -60,7 +49,7 @@ def made_and_deleted(order: Sequence[str]) -> Story:
         await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
         await acts.delete(person, order)
 
-    return Story(f"control-plane-{'-'.join(order)}", act, nothing_left)
+    return story("-".join(order), act, nothing_left)
 
 
 def deleted(order: Sequence[str], pause: float = 0.0) -> Part:
@@ -93,9 +82,9 @@ async def keep_data(person: Person) -> None:
     await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
     await acts.delete(person, [ETCD])
     journal = person.world.journal
-    await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    await person.until(lambda: parts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
     retained = person.world.part(HostMachine).retained
-    acts.expect(person, list(retained) == [(NAMESPACE_NAME, acts.name_of(ETCD))], "the data is there")
+    acts.expect(person, list(retained) == [(NAMESPACE_NAME, parts.name_of_part(ETCD))], "the data is there")
     await acts.make(person, ETCD)
 
 
@@ -110,7 +99,7 @@ async def sleep(person: Person) -> None:
 
     def asleep() -> bool:
         runs = any(each.programs for each in machine.workloads.values())
-        return not runs and not acts.ready(acts.find(person.world.journal, PLANE))
+        return not runs and not parts.ready(parts.find(person.world.journal, PLANE))
 
     await person.until(asleep, "all of it sleeps", seconds=acts.PATIENCE)
     await person.wait(LONG)
@@ -142,7 +131,7 @@ async def roll_servers(person: Person) -> None:
 async def lose_leaves(person: Person) -> None:
     """Certificates and kubeconfigs, but no authority, are deleted."""
     for name in ("apiserver", "kubeconfig", "etcd-server", "controller-manager-kubeconfig"):
-        await acts.delete_secret(person, f"{acts.CLUSTER}-{name}")
+        await acts.delete_secret(person, f"{parts.CLUSTER}-{name}")
         await person.wait(BETWEEN)
 
 
@@ -162,8 +151,8 @@ async def bring_own(person: Person) -> None:
 async def own_secrets(person: Person) -> None:
     """Secrets of the user's own."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
-    await acts.make_secret(person, f"{acts.CLUSTER}-apiserver-notes", {"mine": b"yes"})
+    await acts.make_secret(person, f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.make_secret(person, f"{parts.CLUSTER}-apiserver-notes", {"mine": b"yes"})
 
 
 async def bring_own_and_delete(person: Person) -> None:
@@ -176,11 +165,13 @@ async def bring_own_and_delete(person: Person) -> None:
 async def bring_what_does_not_fit(person: Person) -> None:
     """The certificate of the API server is the user's, by another authority; then the user deletes it."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "another")
-    name = f"{acts.CLUSTER}-apiserver"
+    name = f"{parts.CLUSTER}-apiserver"
     await acts.make_secret(person, name, {"tls.crt": pair.certificate, "tls.key": pair.key})
     await acts.create(person)
     await person.until(
-        lambda: bool(acts.ready_reason(person, SERVER)) and acts.ready(acts.find(person.world.journal, ETCD)),
+        lambda: (
+            bool(acts.ready_reason(person, SERVER)) and parts.ready(parts.find(person.world.journal, ETCD))
+        ),
         "the API server says what is wrong",
         seconds=acts.PATIENCE,
     )
@@ -190,8 +181,8 @@ async def bring_what_does_not_fit(person: Person) -> None:
 
 async def lose_authority(person: Person) -> None:
     """The API server's authority is deleted, and restored from a copy."""
-    name = f"{acts.CLUSTER}-ca"
-    held = person.world.journal.objects[setup.SECRETS][f"{NAMESPACE_NAME}/{name}"]
+    name = f"{parts.CLUSTER}-ca"
+    held = person.world.journal.objects[resources.SECRETS][f"{NAMESPACE_NAME}/{name}"]
     await acts.delete_secret(person, name)
     await person.wait(LONG)
     await person.make(SECRET, name, data=dict(held["data"]), metadata={**kept_metadata(held), "name": name})
@@ -212,7 +203,7 @@ async def hand_over_and_back(person: Person) -> None:
     await person.wait(LONG)
     await acts.change(person, ETCD, version=NEW)
     await person.wait(10)
-    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, acts.name_of(ETCD))
+    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, parts.name_of_part(ETCD))
     acts.expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
     await acts.hand_over(person, ETCD, None)
 
@@ -222,17 +213,17 @@ async def pause_all(person: Person) -> None:
     await acts.annotate(person, PLANE, PAUSED_ANNOTATION)
     await person.wait(LONG)
     await acts.change(person, ETCD, version=NEW)
-    await acts.delete_secret(person, f"{acts.CLUSTER}-apiserver")
+    await acts.delete_secret(person, f"{parts.CLUSTER}-apiserver")
     await person.wait(10)
     await acts.annotate(person, PLANE, PAUSED_ANNOTATION, None)
 
 
 async def name_twice(person: Person) -> None:
     """A second control plane names an etcd that belongs to the first; then it is deleted."""
-    second = {acts.FIELDS[ETCD]: {"name": acts.name_of(ETCD)}}
-    await person.make(acts.kind_of(PLANE), "second", spec=second)
+    second = {parts.FIELDS[ETCD]: {"name": parts.name_of_part(ETCD)}}
+    await person.make(parts.kind_of(PLANE), "second", spec=second)
     await person.wait(10)
-    await person.remove(acts.kind_of(PLANE), "second")
+    await person.remove(parts.kind_of(PLANE), "second")
 
 
 # ---------------------------------------------------------------- deaths, and time
@@ -253,11 +244,13 @@ def dies(component: Component, *, times: int = 1) -> Part:
         for number in range(1, times + 1):
             acts.kill(person, component)
             await person.wait(BETWEEN)
-            acts.expect(person, not machine.answers(NAMESPACE_NAME, acts.name_of(component)), "it is dead")
+            acts.expect(
+                person, not machine.answers(NAMESPACE_NAME, parts.name_of_part(component)), "it is dead"
+            )
             await person.until(
                 lambda: (
-                    machine.answers(NAMESPACE_NAME, acts.name_of(component))
-                    and acts.ready(acts.find(journal, PLANE))
+                    machine.answers(NAMESPACE_NAME, parts.name_of_part(component))
+                    and parts.ready(parts.find(journal, PLANE))
                 ),
                 f"it is there again, {number}",
                 seconds=acts.PATIENCE,
@@ -276,65 +269,46 @@ async def die_together(person: Person) -> None:
 # ---------------------------------------------------------------- the table
 
 
-WHOLE = serving()
-
-
-def _story(name: str, act: Part, end: End = WHOLE, before: Part = nothing) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=before)
-
-
 def _orders() -> list[Story]:
     """Made, and deleted: each of the four first once."""
     orders = {each[0]: each for each in permutations(ORDER[::-1])}
-    first = [_story(f"up-{which}-first", made(order, BETWEEN)) for which, order in orders.items()]
+    first = [story(f"up-{which}-first", made(order, BETWEEN)) for which, order in orders.items()]
     last = [
-        _story(f"gone-{which}-first", deleted(order, BETWEEN), nothing_left, plane())
+        story(f"gone-{which}-first", deleted(order, BETWEEN), nothing_left, plane())
         for which, order in orders.items()
     ]
     return [*first, *last]
 
 
 STORIES = (
-    _story("up", made(ORDER)),
+    story("up", made(ORDER)),
     *_orders(),
-    _story("up-with-two-parts", two_parts, serving(parts=(ETCD, SERVER))),
-    _story("gone", deleted([PLANE]), nothing_left, plane()),
-    _story("gone-at-once", deleted(ORDER), nothing_left, plane()),
-    _story("gone-backwards", deleted(ORDER, 0.15), nothing_left, plane()),
-    _story("gone-on-the-way", make_and_delete, nothing_left),
-    _story("made-again", make_again, before=plane()),
-    _story("keeps-data", keep_data, before=plane()),
-    _story("asleep-and-awake", sleep_and_wake, before=plane()),
-    _story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
-    _story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
-    _story("leaves-lost", lose_leaves, before=plane()),
-    _story("endpoint", move_endpoint, before=plane()),
-    _story("own-authority", bring_own),
-    _story("own-authority-and-gone", bring_own_and_delete, nothing_left),
-    _story("own-leaf", bring_what_does_not_fit),
-    _story("authority-lost", lose_authority, before=plane()),
-    _story("handed-over", hand_over_and_back, serving(etcd=NEW), plane(etcd={"version": OLD})),
-    _story("paused", pause_all, serving(etcd=NEW), plane(etcd={"version": OLD})),
-    _story("named-twice", name_twice, before=plane()),
-    _story("etcd-dies", dies(ETCD), before=plane()),
-    _story("server-dies", dies(SERVER, times=2), before=plane()),
-    _story("manager-dies", dies(MANAGER), before=plane()),
-    _story("a-year-later", jump_a_year, before=plane()),
-    _story("all-die", die_together, before=plane()),
+    story("up-with-two-parts", two_parts, serving(parts=(ETCD, SERVER))),
+    story("gone", deleted([PLANE]), nothing_left, plane()),
+    story("gone-at-once", deleted(ORDER), nothing_left, plane()),
+    story("gone-backwards", deleted(ORDER, 0.15), nothing_left, plane()),
+    story("gone-on-the-way", make_and_delete, nothing_left),
+    story("made-again", make_again, before=plane()),
+    story("keeps-data", keep_data, before=plane()),
+    story("asleep-and-awake", sleep_and_wake, before=plane()),
+    story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
+    story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
+    story("leaves-lost", lose_leaves, before=plane()),
+    story("endpoint", move_endpoint, before=plane()),
+    story("own-authority", bring_own),
+    story("own-authority-and-gone", bring_own_and_delete, nothing_left),
+    story("own-leaf", bring_what_does_not_fit),
+    story("authority-lost", lose_authority, before=plane()),
+    story("handed-over", hand_over_and_back, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    story("paused", pause_all, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    story("named-twice", name_twice, before=plane()),
+    story("etcd-dies", dies(ETCD), before=plane()),
+    story("server-dies", dies(SERVER, times=2), before=plane()),
+    story("manager-dies", dies(MANAGER), before=plane()),
+    story("a-year-later", jump_a_year, before=plane()),
+    story("all-die", die_together, before=plane()),
 )
 DAY_TWO = (*backups.STORIES, *pods.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
 """What users do with control planes that run for long."""
 ALL = (*STORIES, *DAY_TWO)
 BY_NAME = {story.name: story for story in ALL}
-
-
-def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False, until: str = "") -> Outcome:
-    """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
-    rules = Rules()
-
-    def prepare(world: World) -> None:
-        setup.install(world)
-        rules.machine = world.part(HostMachine)
-        rules.files.folder = world.part(setup.SnapshotFolder)
-
-    return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all, until=until)

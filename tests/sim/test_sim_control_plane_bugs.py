@@ -19,8 +19,9 @@ from kubewright.controlplanes.snapshots.stores import FolderStore
 from kubewright.pki import keyring as certificates
 from kubewright.pki import rotation
 from kubewright.runtime.credentials.values import Found
-from simulation.controlplanes.rules import Rules
-from simulation.controlplanes.stories import BY_NAME, run
+from simulation.controlplanes.stories import BY_NAME
+from simulation.rules.table import OF_CONTROL_PLANES
+from simulation.run import simulate
 from simulation.world import Plot
 
 Patch = pytest.MonkeyPatch
@@ -245,9 +246,9 @@ SECOND = (
 )
 def test_a_planted_bug_violates_its_rule(rule: str, bug: Bug, monkeypatch: Patch) -> None:
     bug.plant(monkeypatch)
-    found = run(BY_NAME[f"control-plane-{bug.story}"], Plot(seed=1), until=rule).violations
+    found = simulate(BY_NAME[f"control-plane-{bug.story}"], Plot(seed=1), until=rule).violations
     assert any(each.startswith(f"{rule}:") for each in found), found
 
 
 def test_every_rule_has_a_planted_bug() -> None:
-    assert {rule.__name__ for rule in Rules().all[1:-1]} == set(BUGS)
+    assert {rule.name for rule in OF_CONTROL_PLANES} == set(BUGS)

@@ -333,7 +333,7 @@ PODS_LEAVE = [
     Case(
         "and for no other",
         steps(lambda t: t.up(), lambda t: t.asks("n", VMS, vm="sim:///r/vm-000001")),
-        "what_was_seen_is_deleted",
+        "a_vm_is_deleted_for_its_machine",
     ),
 ]
 

@@ -15,13 +15,14 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE,
 from kubewright.api.kinds import Kind
 from kubewright.compose.api_servers import Planes
 from kubewright.providers.sim import manifests
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.providers.sim.tls_bootstrap import ControlPlane
-from simulation.acts import Part
-from simulation.clusterapi.whole import facts
-from simulation.clusterapi.whole.facts import name_of, runs
-from simulation.ends import End
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, PACE, Person
+from simulation import resources
+from simulation.clusterapi.whole.setup import REALM
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import PACE, Person
+from simulation.rules.facts import name_of, runs
+from simulation.story import End, Part, Realm, Story, nothing
 
 VM = {"providerSpec": manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"]}
 """The VMs of clusters have the tags that those of MachineClasses have."""
@@ -131,12 +132,25 @@ async def annotate(person: Person, name: str, annotation: str, value: str | None
     await person.patch(MACHINE, name, {"metadata": {"annotations": {annotation: value}}})
 
 
+def story(
+    name: str,
+    act: Part,
+    end: End,
+    before: Part = nothing,
+    kubelets: KubeletSettings | None = None,
+    *,
+    realm: Realm = REALM,
+) -> Story:
+    """A story of whole clusters."""
+    return Story(f"whole-cluster-{name}", act, end, before, kubelets, realm=realm)
+
+
 # ---------------------------------------------------------------- seeing
 
 
 def machines(person: Person) -> list[Object]:
     """All machines of clusters, by name."""
-    found = person.world.journal.objects[facts.MACHINES]
+    found = person.world.journal.objects[resources.CLUSTER_MACHINES]
     return [found[key] for key in sorted(found)]
 
 
@@ -157,7 +171,7 @@ def plane(person: Person) -> ControlPlane:
     Raises:
         KeyError: there is none now.
     """
-    spec = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
+    spec = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
     found = person.world.part(Planes).find("{host}:{port}".format(**spec["controlPlaneEndpoint"]))
     if found is None:
         raise KeyError("the control plane does not serve")
@@ -174,7 +188,7 @@ def running(wanted: int, version: str = OLD, *, planes: int = 1) -> End:
         found, world = machines(person), person.world.journal
         right = [each for each in workers(person) if runs(each) and each["spec"]["version"] == version]
         vms = [vm for vm in world.vms.values() if vm.bootstrap is not None]
-        sizes = {len(found), sum(map(runs, found)), len(world.objects[facts.INFRA_MACHINES]), len(vms)}
+        sizes = {len(found), sum(map(runs, found)), len(world.objects[resources.INFRA_MACHINES]), len(vms)}
         return sizes == {wanted + planes} and len(right) == wanted and not person.broken
 
     return end
@@ -188,7 +202,11 @@ def replaced(wanted: int) -> End:
 def nothing_left(person: Person) -> bool:
     """Neither objects nor VMs."""
     journal = person.world.journal
-    return all(person.empty(each) for each in facts.OBJECTS) and not journal.vms and not person.broken
+    return (
+        all(person.empty(each) for each in resources.CLUSTER_OBJECTS)
+        and not journal.vms
+        and not person.broken
+    )
 
 
 def expect(person: Person, met: bool, what: str) -> None:

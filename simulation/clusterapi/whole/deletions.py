@@ -16,21 +16,22 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT
 from kubewright.api.core import PDB, POD
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.wire.gvk import Key
-from simulation.acts import Part
-from simulation.clusterapi.provider import FINALIZER, FOO_PLANE
-from simulation.clusterapi.whole import acts, facts, setup
+from simulation import resources
+from simulation.clusterapi.provider import FINALIZER
+from simulation.clusterapi.whole import acts, setup
 from simulation.clusterapi.whole.acts import (
     cluster,
     expect,
     nothing_left,
     replaced,
     running,
+    story,
 )
-from simulation.clusterapi.whole.facts import name_of, uid_of
 from simulation.clusterapi.whole.origins import managed_elsewhere
-from simulation.ends import End
 from simulation.person import Person
-from simulation.stories import SLOW_PODS, Story
+from simulation.resources import FOO_PLANE
+from simulation.rules.facts import name_of, uid_of
+from simulation.story import SLOW_PODS, End, Part, Story
 
 DEFAULT = "default"
 GRACE_SECONDS = 30
@@ -262,7 +263,7 @@ async def delete_without_its_cluster(person: Person) -> None:
 
 async def leave_and_delete_cluster(person: Person) -> None:
     """A user deletes the deployment and keeps its sets and machines; they go with the Cluster."""
-    (deployment,) = person.world.journal.objects[facts.DEPLOYMENTS].values()
+    (deployment,) = person.world.journal.objects[resources.CLUSTER_DEPLOYMENTS].values()
     person.deleted.add(uid_of(deployment))
     await person.remove(MACHINE_DEPLOYMENT, "md", propagation="Orphan")
     await person.wait(20.0)
@@ -289,7 +290,7 @@ TWO = replaced(2)
 
 def _story(name: str, act: Part, *before: Part, end: End = TWO) -> Story:
     begin = cluster(2, choose, *before)
-    return Story(f"whole-cluster-{name}", act, end, begin, SLOW_PODS)
+    return story(name, act, end, begin, SLOW_PODS)
 
 
 async def _before_elsewhere(person: Person) -> None:
@@ -339,15 +340,15 @@ STORIES = (
         with_timeouts(nodeDrainTimeout="60s", nodeVolumeDetachTimeout="10s", nodeDeletionTimeout="10s"),
     ),
     _story("gone-with-pods", delete_cluster, run_pod, end=nothing_left),
-    Story(
-        "whole-cluster-drained-elsewhere",
+    story(
+        "drained-elsewhere",
         delete_with_pod,
         _replaced_elsewhere,
         _before_elsewhere,
         SLOW_PODS,
     ),
-    Story(
-        "whole-cluster-plane-ends",
+    story(
+        "plane-ends",
         delete_while_the_plane_is_deleted,
         _replaced_elsewhere,
         _before_elsewhere,

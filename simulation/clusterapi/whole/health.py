@@ -14,19 +14,19 @@ from kubewright.api.core import NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.wire.gvk import Key
-from simulation.acts import Part
-from simulation.clusterapi.whole import acts, facts
+from simulation import resources
+from simulation.clusterapi.whole import acts
 from simulation.clusterapi.whole.acts import (
     choose_victim,
     cluster,
     replaced,
     running,
+    story,
     workers,
 )
-from simulation.clusterapi.whole.facts import name_of
-from simulation.ends import End
 from simulation.person import Person
-from simulation.stories import Story
+from simulation.rules.facts import name_of
+from simulation.story import End, Part, Story
 
 STARTUP_SECONDS, UNHEALTHY_SECONDS = 90.0, 60.0
 LONG = 400.0
@@ -58,7 +58,7 @@ def check(**more: Any) -> Part:
 
 async def make_repair_template(person: Person) -> None:
     """What a request for a repair is made from."""
-    await person.make(facts.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
+    await person.make(resources.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
 
 
 def vm_of(person: Person, name: str) -> Vm:
@@ -168,7 +168,7 @@ async def be_unhealthy_without_an_owner(person: Person) -> None:
 async def ask_another_controller(person: Person) -> None:
     """Another controller is asked to repair the machine, and does; nothing is replaced."""
     await report_disk_pressure(person)
-    asked = person.world.journal.objects[facts.REPAIRS]
+    asked = person.world.journal.objects[resources.REPAIRS]
     await person.until(lambda: bool(asked), "a request for a repair", seconds=LONG)
     await person.wait(LONG)
     expect_kept(person)
@@ -177,7 +177,7 @@ async def ask_another_controller(person: Person) -> None:
 
 def repaired(person: Person) -> bool:
     """The victim was kept, and the request for its repair is withdrawn."""
-    return kept(2)(person) and person.empty(facts.REPAIRS)
+    return kept(2)(person) and person.empty(resources.REPAIRS)
 
 
 async def add_the_plane_late(person: Person) -> None:
@@ -208,7 +208,7 @@ def kept(wanted: int) -> End:
 
 
 def _story(name: str, act: Part, end: End, count: int = 2, **spec: Any) -> Story:
-    return Story(f"whole-cluster-{name}", act, end, before=cluster(count, check(**spec)))
+    return story(name, act, end, before=cluster(count, check(**spec)))
 
 
 STORIES = (
@@ -223,13 +223,13 @@ STORIES = (
     _story("machine-paused", pause_machine, replaced(2)),
     _story("too-many-unhealthy", too_many, replaced(3), count=3, maxUnhealthy=1),
     _story("out-of-range", too_many, replaced(3), count=3, unhealthyRange="[1-1]"),
-    Story("whole-cluster-plane-late", add_the_plane_late, running(2)),
-    Story(
-        "whole-cluster-repaired",
+    story("plane-late", add_the_plane_late, running(2)),
+    story(
+        "repaired",
         ask_another_controller,
         repaired,
         before=cluster(
-            2, make_repair_template, check(remediationTemplate=acts.ref(facts.REPAIR_TEMPLATE, "fix"))
+            2, make_repair_template, check(remediationTemplate=acts.ref(resources.REPAIR_TEMPLATE, "fix"))
         ),
     ),
     _story("unowned-unhealthy", be_unhealthy_without_an_owner, running(3)),

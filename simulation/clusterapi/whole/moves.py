@@ -17,12 +17,11 @@ from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.kinds import Kind
 from simulation.clusterapi.whole import acts, setup
-from simulation.clusterapi.whole.acts import cluster, running
-from simulation.clusterapi.whole.facts import name_of
+from simulation.clusterapi.whole.acts import cluster, running, story
 from simulation.clusterapi.whole.health import check
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import Person
+from simulation.rules.facts import name_of
 
 HOUR = 3600.0
 MOVED: tuple[Kind[Any], ...] = (
@@ -169,11 +168,11 @@ async def _wait_an_hour(person: Person, away: Callable[[], None], back: Callable
 
 
 STORIES = (
-    Story("whole-cluster-paused", pause, running(3), before=cluster()),
-    Story("whole-cluster-paused-and-gone", pause_and_delete, acts.nothing_left, before=cluster()),
-    Story("whole-cluster-moved", move, running(3), before=cluster()),
-    Story("whole-cluster-moved-and-gone", move_and_delete, acts.nothing_left, before=cluster()),
-    Story("whole-cluster-kubeconfig", rotate_kubeconfig, running(2), before=cluster()),
-    Story("whole-cluster-out-of-sight", cut_managers_off, running(3), before=cluster(2, check())),
-    Story("whole-cluster-without-power", stop_the_plane, running(3), before=cluster(2, check())),
+    story("paused", pause, running(3), before=cluster()),
+    story("paused-and-gone", pause_and_delete, acts.nothing_left, before=cluster()),
+    story("moved", move, running(3), before=cluster()),
+    story("moved-and-gone", move_and_delete, acts.nothing_left, before=cluster()),
+    story("kubeconfig", rotate_kubeconfig, running(2), before=cluster()),
+    story("out-of-sight", cut_managers_off, running(3), before=cluster(2, check())),
+    story("without-power", stop_the_plane, running(3), before=cluster(2, check())),
 )

@@ -27,12 +27,14 @@ from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.runtime.credentials.contents import read_secret
-from simulation.clusterapi.provider import FOO_PLANE
-from simulation.clusterapi.whole import acts, facts
-from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
-from simulation.clusterapi.whole.facts import name_of
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation import resources
+from simulation.clusterapi.whole import acts
+from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running, story
+from simulation.clusterapi.whole.setup import BESIDE_A_POOL
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.resources import FOO_PLANE
+from simulation.rules.facts import name_of
 
 HOST, PORT = "127.0.0.1", 30_001
 ENDPOINT = {"host": HOST, "port": PORT}
@@ -50,7 +52,7 @@ async def lose_data(person: Person) -> None:
     """The data of a worker are deleted before its VM is asked for: they are made again, and it joins."""
     await person.make(KUBEADM_CONFIG, "w", spec={"joinConfiguration": {}})
     await person.make(MACHINE, "w", spec=acts.machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, "w"))
-    secrets, key = person.world.journal.objects[facts.SECRETS], f"{NAMESPACE_NAME}/w"
+    secrets, key = person.world.journal.objects[resources.SECRETS], f"{NAMESPACE_NAME}/w"
     await person.until(lambda: key in secrets, "data", seconds=acts.PATIENCE)
     await person.remove(SECRET, "w")
     await person.make(KUBEWRIGHT_MACHINE, "w", spec=VM)
@@ -145,7 +147,7 @@ async def bring_control_plane(person: Person) -> None:
 
 async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     """The kubeconfig of the cluster, as its control plane provider brings it."""
-    owned_by = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
+    owned_by = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
     owner = OwnerReference(
         api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )
@@ -207,9 +209,9 @@ def _pool(person: Person) -> list[Mapping[str, Any]]:
 
 
 STORIES = (
-    Story("whole-cluster-data-lost", lose_data, running(3), before=cluster()),
-    Story("whole-cluster-own-data", bring_data, without_plaintext),
-    Story("whole-cluster-managed-elsewhere", bring_control_plane, running(2, planes=0)),
-    Story("whole-cluster-managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
-    Story("whole-cluster-beside-a-pool", grow_both, both, before=cluster(2, make_pool)),
+    story("data-lost", lose_data, running(3), before=cluster()),
+    story("own-data", bring_data, without_plaintext),
+    story("managed-elsewhere", bring_control_plane, running(2, planes=0)),
+    story("managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
+    story("beside-a-pool", grow_both, both, cluster(2, make_pool), realm=BESIDE_A_POOL),
 )

@@ -5,13 +5,11 @@ Called by    ``stories``.
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import MACHINE, MACHINE_DEPLOYMENT
-from simulation.acts import Part
 from simulation.clusterapi.whole import acts
-from simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, workers
-from simulation.clusterapi.whole.facts import name_of, runs
-from simulation.ends import End
+from simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, story, workers
 from simulation.person import Person
-from simulation.stories import Story
+from simulation.rules.facts import name_of, runs
+from simulation.story import End, Part, Story
 
 
 def bounds(surge: int | str, unavailable: int | str) -> dict[str, object]:
@@ -109,21 +107,21 @@ def the_same(wanted: int, label: str) -> End:
 
 
 def _rolled(name: str, surge: int | str, unavailable: int | str, act: Part = scale_and_roll) -> Story:
-    return Story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
+    return story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
 
 
 STORIES = (
-    Story("whole-cluster-scaled", scale, running(1), before=cluster()),
-    Story("whole-cluster-marked", mark_one, acts.replaced(1), before=cluster()),
-    Story("whole-cluster-rolled", acts.roll, running(2, NEW), before=cluster()),
-    _rolled("whole-cluster-surge-1", 1, 0),
-    _rolled("whole-cluster-surge-0", 0, 1),
-    _rolled("whole-cluster-surge-half", "50%", "50%", roll_and_scale),
-    Story("whole-cluster-relabelled", relabel, the_same(4, "tier"), before=cluster(4)),
-    Story("whole-cluster-hash-off", take_hash_off, the_same(2, names.TEMPLATE_HASH_LABEL), before=cluster()),
-    Story("whole-cluster-rolled-back", roll_back, running(2), before=cluster()),
-    Story(
-        "whole-cluster-on-delete",
+    story("scaled", scale, running(1), before=cluster()),
+    story("marked", mark_one, acts.replaced(1), before=cluster()),
+    story("rolled", acts.roll, running(2, NEW), before=cluster()),
+    _rolled("surge-1", 1, 0),
+    _rolled("surge-0", 0, 1),
+    _rolled("surge-half", "50%", "50%", roll_and_scale),
+    story("relabelled", relabel, the_same(4, "tier"), before=cluster(4)),
+    story("hash-off", take_hash_off, the_same(2, names.TEMPLATE_HASH_LABEL), before=cluster()),
+    story("rolled-back", roll_back, running(2), before=cluster()),
+    story(
+        "on-delete",
         delete_one_of_old,
         versions(OLD, NEW),
         before=cluster(2, strategy={"type": "OnDelete"}),
