@@ -95,7 +95,7 @@ def lonely(write: Write, past: Past, _row: "Rule") -> str:
     mine = {key for key in past.memory(ClusterPast).made if key.startswith(f"{NAMESPACE_NAME}/")}
     secrets = past.journal.objects[SECRETS].items()
     wrong = [
-        f"Secret {name} has no owner" for name, found in secrets if name in made and not owners_of(found)
+        f"Secret {name} has no owner" for name, found in secrets if name in mine and not owners_of(found)
     ]
     wrong += [*_wrong_around(write.after, past), *_wrong_with(write.after, past)]
     return f"{write.name} runs, but {', '.join(wrong)}" if wrong else ""

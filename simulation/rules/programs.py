@@ -200,9 +200,11 @@ def lost_data(write: Write, past: Past, _row: "Rule") -> str:
         return (
             "etcd's data is deleted, which was to be kept" if KEEP_DATA_ANNOTATION in notes_of(found) else ""
         )
-    there, machine = past.part(HostMachine).etcd_of(ETCD_NAME), past.part(HostMachine)
-    removed = there is not None and bool(there[0].wanted)
-    removed = removed and there[1].of(machine.address(there[0].identity, write.number)) is None
+    machine = past.part(HostMachine)
+    there, removed = machine.etcd_of(ETCD_NAME), False
+    if there is not None:
+        hosted, etcd = there
+        removed = bool(hosted.wanted) and etcd.of(machine.address(hosted.identity, write.number)) is None
     return "" if removed else "etcd's data is deleted, and the NestedEtcd is not"
 
 
