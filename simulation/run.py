@@ -330,12 +330,12 @@ class _Run:
         await person.furnish()
         for _ in range(MANAGERS if self._plot.elect else 1):
             world.managers.start()
-        await story.before(person)
+        await story.begin(person)
         await person.wait(REST_SECONDS)
         world.tell()
         self._steps = self._loop.steps
         incidents.begin(world, person)
-        await story.act(person)
+        await story.tell(person)
         await person.until(lambda: story.end(person), story.name)
 
     async def _rest(self) -> None:

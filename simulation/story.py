@@ -9,7 +9,7 @@ Theory.      A story has three parts. ``before`` makes the world that it begins 
 Called by    ``run``, and every table of stories.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from kubewright.providers.sim.spec import KubeletSettings
@@ -66,8 +66,30 @@ class Realm:
 MACHINES = Realm("machines")
 
 
-async def nothing(_person: Person) -> None:
-    """An empty world."""
+# ---------------------------------------------------------------- what users do, as values
+
+
+def then(*parts: Part) -> Part:
+    """One after another; none: nothing happens."""
+
+    async def part(person: Person) -> None:
+        for each in parts:
+            await each(person)
+
+    return part
+
+
+nothing = then()
+
+
+def wait(seconds: float) -> Part:
+    """Let time pass."""
+    return lambda person: person.wait(seconds)
+
+
+def until(met: End, what: str, seconds: float = 3600.0) -> Part:
+    """Wait for something, no longer than so long."""
+    return lambda person: person.until(lambda: met(person), what, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +97,26 @@ class Story:
     """One row."""
 
     name: str
-    act: Part
+    act: Part | Sequence[Part]
     end: End
-    before: Part = nothing
+    before: Part | Sequence[Part] = nothing
     kubelets: KubeletSettings | None = None
     """How the kubelets behave; None: as they do by default, and every pod ends within a second."""
     joins: bool = True
     """VMs join a cluster as its nodes; if not, managers run as with ``--target-kubeconfig none``."""
     realm: Realm = MACHINES
+
+    async def begin(self, person: Person) -> None:
+        """Make the world that it begins with."""
+        await _whole(self.before)(person)
+
+    async def tell(self, person: Person) -> None:
+        """Do what users do."""
+        await _whole(self.act)(person)
+
+
+def _whole(part: Part | Sequence[Part]) -> Part:
+    return part if callable(part) else then(*part)
 
 
 SLOW_PODS = KubeletSettings(pod_stop_seconds=3600)
