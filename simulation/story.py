@@ -9,9 +9,11 @@ Theory.      A story has three parts. ``before`` makes the world that it begins 
 Called by    ``run``, and every table of stories.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from kubewright.api.kinds import Kind
 from kubewright.providers.sim.spec import KubeletSettings
 from simulation.person import Person
 from simulation.rules import Rule
@@ -90,6 +92,37 @@ def wait(seconds: float) -> Part:
 def until(met: End, what: str, seconds: float = 3600.0) -> Part:
     """Wait for something, no longer than so long."""
     return lambda person: person.until(lambda: met(person), what, seconds=seconds)
+
+
+def make(kind: Kind[Any], name: str, **body: Any) -> Part:
+    """Create an object."""
+    return lambda person: person.make(kind, name, **body)
+
+
+def patch(kind: Kind[Any], name: str, body: Mapping[str, Any], subresource: str = "") -> Part:
+    """Patch an object."""
+    return lambda person: person.patch(kind, name, body, subresource)
+
+
+def remove(kind: Kind[Any], name: str, propagation: str = "") -> Part:
+    """Delete an object."""
+    return lambda person: person.remove(kind, name, propagation=propagation)
+
+
+def expected(met: End, what: str) -> Part:
+    """Something must be so now (``expect``)."""
+
+    async def part(person: Person) -> None:
+        expect(person, met(person), what)
+
+    return part
+
+
+def expect(person: Person, met: bool, what: str) -> None:
+    """If something that must be so is not, the story fails; ``what`` says in the journal what it is."""
+    if not met and not person.broken:
+        person.broken = f"it is not so that {what}"
+        person.world.journal.say("person", person.broken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from simulation.controlplanes.parts import ETCD
 from simulation.controlplanes.setup import story
 from simulation.journal import NAMESPACE_NAME, Object
 from simulation.person import Person
-from simulation.story import End, Part, Story
+from simulation.story import End, Part, Story, make, then, wait
 
 NAME = (NAMESPACE_NAME, parts.name_of_part(ETCD))
 OF_THREE: dict[str, Any] = {"etcd": {"replicas": 3}}
@@ -46,17 +46,12 @@ async def taken(person: Person) -> None:
     await write(person, "two")
 
 
-async def take_and_kill(person: Person) -> None:
-    """And etcd dies at once."""
-    await take(person)
-    await person.wait(0.02)
-    acts.kill(person, ETCD)
+take_and_kill = then(take, wait(0.02), acts.kill(ETCD))
+"""And etcd dies at once."""
 
 
-async def restore(person: Person) -> None:
-    """What was written first comes back."""
-    await taken(person)
-    await person.make(CONTROL_PLANE_RESTORE, "back", spec={"snapshotName": "first"})
+restore = then(taken, make(CONTROL_PLANE_RESTORE, "back", spec={"snapshotName": "first"}))
+"""What was written first comes back."""
 
 
 async def restore_and_write(person: Person) -> None:
@@ -85,15 +80,15 @@ async def restore_and_delete_etcd(person: Person) -> None:
     """Etcd, which is to leave its data, and the restore are deleted when one member has new data."""
     machine = person.world.part(HostMachine)
     machine.in_pods = True
-    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
+    await acts.annotate(ETCD, KEEP_DATA_ANNOTATION)(person)
     await restore(person)
     before = clusters(machine)
     await person.until(lambda: clusters(machine) != before, "one has new data", seconds=acts.PATIENCE)
-    await acts.delete(person, [ETCD])
+    await acts.delete([ETCD])(person)
     await person.remove(CONTROL_PLANE_RESTORE, "back")
     journal = person.world.journal
     await person.until(lambda: parts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
-    await acts.make(person, ETCD, **OF_THREE["etcd"])
+    await acts.make(ETCD, **OF_THREE["etcd"])(person)
 
 
 def clusters(machine: HostMachine) -> set[str]:

@@ -20,27 +20,26 @@ async def in_pods(person: Person) -> None:
     person.world.part(HostMachine).services.needed = True
 
 
-async def up(person: Person) -> None:
-    """The four, where the load balancer takes its time."""
-    await acts.create(person)
+up: Part = acts.create()
+"""The four, where the load balancer takes its time."""
 
 
 async def gone_on_the_way(person: Person) -> None:
     """All is deleted when the Services are there, and before the API server has an address."""
-    await acts.create(person)
+    await acts.create()(person)
     made = person.world.part(HostMachine).services.made
     await person.until(lambda: len(made) == 2, "the Services are there", seconds=acts.PATIENCE)
-    await acts.delete(person, ORDER)
+    await acts.delete(ORDER)(person)
 
 
 async def lose_service(person: Person) -> None:
     """The Service of an etcd that runs is deleted; it is made again, and the etcd goes on."""
-    await acts.create(person)
+    await acts.create()(person)
     await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
     services = person.world.part(HostMachine).services
     person.world.journal.say("person", "deletes the Service of etcd")
     services.made.pop((NAMESPACE_NAME, parts.name_of_part(ETCD)))
-    await acts.change(person, ETCD, extraArgs={"quota-backend-bytes": "1000000000"})
+    await acts.change(ETCD, extraArgs={"quota-backend-bytes": "1000000000"})(person)
 
 
 def served(person: Person) -> bool:

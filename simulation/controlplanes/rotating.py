@@ -18,7 +18,7 @@ from simulation.controlplanes.parts import ETCD, MANAGER, PLANE, SERVER
 from simulation.controlplanes.setup import story
 from simulation.journal import NAMESPACE_NAME
 from simulation.person import Person
-from simulation.story import End, Part, Story
+from simulation.story import End, Part, Story, then, wait
 
 OURS = ("-ca", "-etcd", "-proxy")
 NINE_YEARS = 9.3 * 365 * 86400.0
@@ -28,12 +28,9 @@ OF_MANY = {ETCD: {"replicas": 3}, SERVER: {"replicas": 2}}
 def rotates(stop: str = "Never") -> Part:
     """All authorities that were made before now are replaced; ``stop``: before which phase it waits."""
 
-    async def act(person: Person) -> None:
-        await acts.change(
-            person, PLANE, certificateAuthorities={"rotateAfter": person.date(), "stopBefore": stop}
-        )
-
-    return act
+    return lambda person: acts.change(
+        PLANE, certificateAuthorities={"rotateAfter": person.date(), "stopBefore": stop}
+    )(person)
 
 
 async def rotate_by_hand(person: Person) -> None:
@@ -42,7 +39,7 @@ async def rotate_by_hand(person: Person) -> None:
     await person.until(lambda: _bundles(person) == [2, 2, 2], "both are trusted", seconds=acts.PATIENCE)
     await person.wait(10)
     for stop in ("Dropping", "Never"):
-        await acts.change(person, PLANE, certificateAuthorities={"stopBefore": stop})
+        await acts.change(PLANE, certificateAuthorities={"stopBefore": stop})(person)
         await person.wait(20)
 
 
@@ -51,30 +48,21 @@ async def rotate_and_kill(person: Person) -> None:
     await rotates()(person)
     for component in (ETCD, SERVER, MANAGER):
         await person.wait(2)
-        acts.kill(person, component)
+        await acts.kill(component)(person)
 
 
-async def rotate_and_sleep(person: Person) -> None:
-    """It falls asleep on the way, and wakes."""
-    await rotates()(person)
-    await person.wait(4)
-    await acts.change(person, PLANE, asleep=True)
-    await person.wait(30)
-    await acts.change(person, PLANE, asleep=False)
+rotate_and_sleep = then(
+    rotates(), wait(4), acts.change(PLANE, asleep=True), wait(30), acts.change(PLANE, asleep=False)
+)
+"""It falls asleep on the way, and wakes."""
 
 
-async def rotate_and_delete(person: Person) -> None:
-    """It is deleted on the way."""
-    await rotates()(person)
-    await person.wait(4)
-    await acts.delete(person, [PLANE])
+rotate_and_delete = then(rotates(), wait(4), acts.delete([PLANE]))
+"""It is deleted on the way."""
 
 
-async def rotate_and_grow(person: Person) -> None:
-    """Its etcd gets members on the way."""
-    await rotates()(person)
-    await person.wait(1)
-    await acts.change(person, ETCD, replicas=3)
+rotate_and_grow = then(rotates(), wait(1), acts.change(ETCD, replicas=3))
+"""Its etcd gets members on the way."""
 
 
 async def grow_old(person: Person) -> None:
@@ -87,7 +75,7 @@ async def grow_old(person: Person) -> None:
 async def bring_own(person: Person) -> None:
     """The authority of the API server is the user's."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.make_secret(f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
     await plane()(person)
 
 

@@ -20,7 +20,7 @@ from simulation.controlplanes.parts import ETCD, MANAGER, ORDER, PLANE, SERVER
 from simulation.controlplanes.setup import story
 from simulation.journal import NAMESPACE_NAME, Object
 from simulation.person import Person
-from simulation.story import Part, Story
+from simulation.story import Part, Story, expect, then, until, wait
 
 OLD, NEW = "3.6.7", "3.6.8"
 """Versions of etcd."""
@@ -38,54 +38,48 @@ YEAR = 370 * 86400.0
 
 def made(order: Sequence[str], pause: float = 0.0) -> Part:
     """The four objects, in this order."""
-    return lambda person: acts.create(person, order, pause)
+    return acts.create(order, pause)
 
 
 def made_and_deleted(order: Sequence[str]) -> Story:
     """The four objects, in this order at once, and deleted in the same order."""
 
     async def act(person: Person) -> None:
-        await acts.create(person, order)
+        await acts.create(order)(person)
         await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
-        await acts.delete(person, order)
+        await acts.delete(order)(person)
 
     return story("-".join(order), act, nothing_left)
 
 
 def deleted(order: Sequence[str], pause: float = 0.0) -> Part:
     """Some of the four are deleted, in this order."""
-    return lambda person: acts.delete(person, order, pause)
+    return acts.delete(order, pause)
 
 
-async def make_and_delete(person: Person) -> None:
-    """All is deleted while it comes up."""
-    await acts.create(person)
-    await person.wait(2.5)
-    await acts.delete(person, ORDER)
+make_and_delete = then(acts.create(), wait(2.5), acts.delete(ORDER))
+"""All is deleted while it comes up."""
 
 
 async def two_parts(person: Person) -> None:
     """A control plane that names no controller manager."""
     for which in (PLANE, ETCD, SERVER):
-        await acts.make(person, which, **({"parts": (ETCD, SERVER)} if which == PLANE else {}))
+        await acts.make(which, **({"parts": (ETCD, SERVER)} if which == PLANE else {}))(person)
 
 
-async def make_again(person: Person) -> None:
-    """Deleted and made again at once, under the same names."""
-    await acts.delete(person, ORDER)
-    await person.until(lambda: nothing_left(person), "nothing is left", seconds=acts.PATIENCE)
-    await acts.create(person)
+make_again = then(acts.delete(ORDER), until(nothing_left, "nothing is left", acts.PATIENCE), acts.create())
+"""Deleted and made again at once, under the same names."""
 
 
 async def keep_data(person: Person) -> None:
     """etcd is deleted, but not its data; and made again."""
-    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
-    await acts.delete(person, [ETCD])
+    await acts.annotate(ETCD, KEEP_DATA_ANNOTATION)(person)
+    await acts.delete([ETCD])(person)
     journal = person.world.journal
     await person.until(lambda: parts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
     retained = person.world.part(HostMachine).retained
-    acts.expect(person, list(retained) == [(NAMESPACE_NAME, parts.name_of_part(ETCD))], "the data is there")
-    await acts.make(person, ETCD)
+    expect(person, list(retained) == [(NAMESPACE_NAME, parts.name_of_part(ETCD))], "the data is there")
+    await acts.make(ETCD)(person)
 
 
 # ---------------------------------------------------------------- changes
@@ -94,7 +88,7 @@ async def keep_data(person: Person) -> None:
 async def sleep(person: Person) -> None:
     """All instances end; the data stays."""
     for which in (MANAGER, SERVER, ETCD):
-        await acts.change(person, which, replicas=0)
+        await acts.change(which, replicas=0)(person)
     machine = person.world.part(HostMachine)
 
     def asleep() -> bool:
@@ -109,65 +103,60 @@ async def sleep_and_wake(person: Person) -> None:
     """And begin again, in any order."""
     await sleep(person)
     for which in (MANAGER, ETCD, SERVER):
-        await acts.change(person, which, replicas=1)
+        await acts.change(which, replicas=1)(person)
 
 
-async def change_on_the_way(person: Person) -> None:
-    """Versions and flags change while it comes up, and again."""
-    await acts.create(person)
-    await person.wait(1)
-    await acts.change(person, SERVER, version=OLDER)
-    await acts.change(person, ETCD, extraArgs={"quota-backend-bytes": "1000000000"})
-    await person.wait(2)
-    await acts.change(person, SERVER, version=NEWER, extraArgs={"v": "2"})
-    await acts.change(person, MANAGER, version=OLDER)
+change_on_the_way = then(
+    acts.create(),
+    wait(1),
+    acts.change(SERVER, version=OLDER),
+    acts.change(ETCD, extraArgs={"quota-backend-bytes": "1000000000"}),
+    wait(2),
+    acts.change(SERVER, version=NEWER, extraArgs={"v": "2"}),
+    acts.change(MANAGER, version=OLDER),
+)
+"""Versions and flags change while it comes up, and again."""
 
 
-async def roll_servers(person: Person) -> None:
-    """Two API servers get another flag, one after another."""
-    await acts.change(person, SERVER, extraArgs={"v": "2"})
+roll_servers: Part = acts.change(SERVER, extraArgs={"v": "2"})
+"""Two API servers get another flag, one after another."""
 
 
 async def lose_leaves(person: Person) -> None:
     """Certificates and kubeconfigs, but no authority, are deleted."""
     for name in ("apiserver", "kubeconfig", "etcd-server", "controller-manager-kubeconfig"):
-        await acts.delete_secret(person, f"{parts.CLUSTER}-{name}")
+        await acts.delete_secret(f"{parts.CLUSTER}-{name}")(person)
         await person.wait(BETWEEN)
 
 
 async def move_endpoint(person: Person) -> None:
     """The endpoint gets another host name, and then another."""
     for name in ("one.example.com", "two.example.com"):
-        await acts.change(person, PLANE, controlPlaneEndpoint={"host": name, "port": 443})
+        await acts.change(PLANE, controlPlaneEndpoint={"host": name, "port": 443})(person)
         await person.wait(3)
-
-
-async def bring_own(person: Person) -> None:
-    """The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
-    await own_secrets(person)
-    await acts.create(person)
 
 
 async def own_secrets(person: Person) -> None:
     """Secrets of the user's own."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
-    await acts.make_secret(person, f"{parts.CLUSTER}-apiserver-notes", {"mine": b"yes"})
+    await acts.make_secret(f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
+    await acts.make_secret(f"{parts.CLUSTER}-apiserver-notes", {"mine": b"yes"})(person)
 
 
-async def bring_own_and_delete(person: Person) -> None:
-    """What the user brought stays when all else goes."""
-    await bring_own(person)
-    await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
-    await acts.delete(person, ORDER)
+bring_own = then(own_secrets, acts.create())
+"""The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
+
+
+bring_own_and_delete = then(bring_own, until(serving(), "a control plane", acts.PATIENCE), acts.delete(ORDER))
+"""What the user brought stays when all else goes."""
 
 
 async def bring_what_does_not_fit(person: Person) -> None:
     """The certificate of the API server is the user's, by another authority; then the user deletes it."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "another")
     name = f"{parts.CLUSTER}-apiserver"
-    await acts.make_secret(person, name, {"tls.crt": pair.certificate, "tls.key": pair.key})
-    await acts.create(person)
+    await acts.make_secret(name, {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
+    await acts.create()(person)
     await person.until(
         lambda: (
             bool(acts.ready_reason(person, SERVER)) and parts.ready(parts.find(person.world.journal, ETCD))
@@ -176,14 +165,14 @@ async def bring_what_does_not_fit(person: Person) -> None:
         seconds=acts.PATIENCE,
     )
     await person.wait(LONG)
-    await acts.delete_secret(person, name)
+    await acts.delete_secret(name)(person)
 
 
 async def lose_authority(person: Person) -> None:
     """The API server's authority is deleted, and restored from a copy."""
     name = f"{parts.CLUSTER}-ca"
     held = person.world.journal.objects[resources.SECRETS][f"{NAMESPACE_NAME}/{name}"]
-    await acts.delete_secret(person, name)
+    await acts.delete_secret(name)(person)
     await person.wait(LONG)
     await person.make(SECRET, name, data=dict(held["data"]), metadata={**kept_metadata(held), "name": name})
 
@@ -199,23 +188,24 @@ def kept_metadata(held: Object) -> dict[str, object]:
 
 async def hand_over_and_back(person: Person) -> None:
     """Another program manages etcd for a while; what the user changes meanwhile counts afterwards."""
-    await acts.hand_over(person, ETCD)
+    await acts.hand_over(ETCD)(person)
     await person.wait(LONG)
-    await acts.change(person, ETCD, version=NEW)
+    await acts.change(ETCD, version=NEW)(person)
     await person.wait(10)
     found = person.world.part(HostMachine).instances(NAMESPACE_NAME, parts.name_of_part(ETCD))
-    acts.expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
-    await acts.hand_over(person, ETCD, None)
+    expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
+    await acts.hand_over(ETCD, None)(person)
 
 
-async def pause_all(person: Person) -> None:
-    """What a user changes while it is paused is done when it is not any more."""
-    await acts.annotate(person, PLANE, PAUSED_ANNOTATION)
-    await person.wait(LONG)
-    await acts.change(person, ETCD, version=NEW)
-    await acts.delete_secret(person, f"{parts.CLUSTER}-apiserver")
-    await person.wait(10)
-    await acts.annotate(person, PLANE, PAUSED_ANNOTATION, None)
+pause_all = then(
+    acts.annotate(PLANE, PAUSED_ANNOTATION),
+    wait(LONG),
+    acts.change(ETCD, version=NEW),
+    acts.delete_secret(f"{parts.CLUSTER}-apiserver"),
+    wait(10),
+    acts.annotate(PLANE, PAUSED_ANNOTATION, None),
+)
+"""What a user changes while it is paused is done when it is not any more."""
 
 
 async def name_twice(person: Person) -> None:
@@ -242,11 +232,9 @@ def dies(component: Component, *, times: int = 1) -> Part:
     async def act(person: Person) -> None:
         journal, machine = person.world.journal, person.world.part(HostMachine)
         for number in range(1, times + 1):
-            acts.kill(person, component)
+            await acts.kill(component)(person)
             await person.wait(BETWEEN)
-            acts.expect(
-                person, not machine.answers(NAMESPACE_NAME, parts.name_of_part(component)), "it is dead"
-            )
+            expect(person, not machine.answers(NAMESPACE_NAME, parts.name_of_part(component)), "it is dead")
             await person.until(
                 lambda: (
                     machine.answers(NAMESPACE_NAME, parts.name_of_part(component))
@@ -261,9 +249,9 @@ def dies(component: Component, *, times: int = 1) -> Part:
 
 async def die_together(person: Person) -> None:
     """All programs die at once, while the API server gets another flag."""
-    await acts.change(person, SERVER, extraArgs={"v": "2"})
+    await acts.change(SERVER, extraArgs={"v": "2"})(person)
     for component in Component:
-        acts.kill(person, component)
+        await acts.kill(component)(person)
 
 
 # ---------------------------------------------------------------- the table

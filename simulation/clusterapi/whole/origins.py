@@ -35,6 +35,7 @@ from simulation.journal import NAMESPACE_NAME
 from simulation.person import Person
 from simulation.resources import FOO_PLANE
 from simulation.rules.facts import name_of
+from simulation.story import then, until
 
 HOST, PORT = "127.0.0.1", 30_001
 ENDPOINT = {"host": HOST, "port": PORT}
@@ -137,7 +138,7 @@ async def bring_control_plane(person: Person) -> None:
     await person.make(FOO_PLANE, "demo", spec={"version": OLD})
     refs = {"infrastructureRef": ref(KUBEWRIGHT_CLUSTER, "demo"), "controlPlaneRef": ref(FOO_PLANE, "demo")}
     await person.make(CLUSTER, "demo", spec=refs)
-    await acts.make_workers(person, 2)
+    await acts.make_workers(2)(person)
     await person.wait(2)
     await person.patch(KUBEWRIGHT_CLUSTER, "demo", {"status": {"ready": True}}, "status")
     await make_kubeconfig(person, pair)
@@ -160,15 +161,12 @@ async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     )
 
 
-async def managed_elsewhere(person: Person) -> None:
-    """A cluster whose control plane is managed elsewhere, and that is up."""
-    await bring_control_plane(person)
-    await person.until(lambda: running(2, planes=0)(person), "a cluster", seconds=300)
+managed_elsewhere = then(bring_control_plane, until(running(2, planes=0), "a cluster", 300))
+"""A cluster whose control plane is managed elsewhere, and that is up."""
 
 
-async def remove(person: Person) -> None:
-    """The Cluster goes; its infrastructure is not ours to take down, so that nothing holds it."""
-    await person.remove(CLUSTER, "demo")
+remove = then(lambda person: person.remove(CLUSTER, "demo"))
+"""The Cluster goes; its infrastructure is not ours to take down, so that nothing holds it."""
 
 
 # ---------------------------------------------------------------- two worlds
@@ -180,9 +178,9 @@ async def grow_both(person: Person) -> None:
     await person.roll("pool", "large")
     await acts.roll(person)
     await person.change("pool", replicas=3)
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.wait(2.0)
-    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
+    await acts.delete_machine(name_of(acts.workers(person)[0]))(person)
     await person.delete_machine(str(person.machines[0]["metadata"]["name"]))
     await person.wait(200.0)  # longer than it takes until an orphan is found and confirmed
 

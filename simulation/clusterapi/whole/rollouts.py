@@ -9,7 +9,7 @@ from simulation.clusterapi.whole import acts
 from simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, story, workers
 from simulation.person import Person
 from simulation.rules.facts import name_of, runs
-from simulation.story import End, Part, Story
+from simulation.story import End, Part, Story, expect, patch, then, until, wait
 
 
 def bounds(surge: int | str, unavailable: int | str) -> dict[str, object]:
@@ -17,11 +17,8 @@ def bounds(surge: int | str, unavailable: int | str) -> dict[str, object]:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-async def scale(person: Person) -> None:
-    """Up, and then down."""
-    await acts.scale(person, 3)
-    await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
-    await acts.scale(person, 1)
+scale = then(acts.scale(3), until(running(3), "three workers", acts.PATIENCE), acts.scale(1))
+"""Up, and then down."""
 
 
 async def scale_and_roll(person: Person) -> None:
@@ -30,18 +27,16 @@ async def scale_and_roll(person: Person) -> None:
     await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"replicas": 4, "template": template}})
 
 
-async def roll_and_scale(person: Person) -> None:
-    """A fourth worker while three are rolled."""
-    await acts.roll(person)
-    await person.wait(2.0)
-    await acts.scale(person, 4)
+roll_and_scale = then(acts.roll, wait(2.0), acts.scale(4))
+"""A fourth worker while three are rolled."""
 
 
-async def roll_back(person: Person) -> None:
-    """Another version, and before it is everywhere the first one again."""
-    await acts.roll(person)
-    await person.wait(1.0)
-    await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": OLD}}}})
+roll_back = then(
+    acts.roll,
+    wait(1.0),
+    patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": OLD}}}}),
+)
+"""Another version, and before it is everywhere the first one again."""
 
 
 async def delete_one_of_old(person: Person) -> None:
@@ -49,9 +44,9 @@ async def delete_one_of_old(person: Person) -> None:
     await acts.roll(person)
     before = [name_of(each) for each in workers(person)]
     await person.wait(30.0)
-    acts.expect(person, [name_of(each) for each in workers(person)] == before, "no machine is replaced yet")
+    expect(person, [name_of(each) for each in workers(person)] == before, "no machine is replaced yet")
     person.victim = before[0]
-    await acts.delete_machine(person, before[0])
+    await acts.delete_machine(before[0])(person)
 
 
 def versions(*wanted: str) -> End:
@@ -68,8 +63,8 @@ def versions(*wanted: str) -> End:
 async def mark_one(person: Person) -> None:
     """One fewer, and a user says which."""
     person.victim = name_of(workers(person)[1])
-    await acts.annotate(person, person.victim, names.DELETE_MACHINE_ANNOTATION)
-    await acts.scale(person, 1)
+    await acts.annotate(person.victim, names.DELETE_MACHINE_ANNOTATION)(person)
+    await acts.scale(1)(person)
 
 
 async def relabel(person: Person) -> None:

@@ -14,28 +14,21 @@ from simulation.clusterapi.whole import (
     rollouts,
 )
 from simulation.clusterapi.whole.acts import cluster, nothing_left, running, story
-from simulation.person import Person
+from simulation.story import then, wait
+
+remove = then(lambda person: person.remove(CLUSTER, "demo"))
 
 
-async def remove(person: Person) -> None:
-    await person.remove(CLUSTER, "demo")
+remove_at_once = then(acts.create(), wait(2), remove)
+"""While its machines are made."""
 
 
-async def remove_at_once(person: Person) -> None:
-    """While its machines are being cluster."""
-    await acts.create(person)
-    await person.wait(2)
-    await remove(person)
-
-
-async def create_two_planes(person: Person) -> None:
-    """Two machines of the control plane come at one time: one begins it, the other joins."""
-    await acts.create(person)
-    await acts.make_plane(person, "cp-2")
+create_two_planes = then(acts.create(), acts.make_plane("cp-2"))
+"""Two machines of the control plane come at one time: one begins it, the other joins."""
 
 
 STORIES = (
-    story("up", acts.create, running(2)),
+    story("up", acts.create(), running(2)),
     story("two-planes", create_two_planes, running(2, planes=2)),
     story("gone", remove, nothing_left, before=cluster()),
     story("gone-at-once", remove_at_once, nothing_left),
