@@ -188,6 +188,11 @@ def let_go_unseen(patch: Patch) -> None:
     patch.setattr(decide, "Remove", lambda _keep: RemoveFinalizer())
 
 
+def keep_all_data(patch: Patch) -> None:
+    """Data stays, whether or not it is to be kept."""
+    patch.setattr(decide, "Remove", lambda _keep: Remove(True))
+
+
 def leave_data_halfway(patch: Patch) -> None:
     """An etcd that leaves its data goes while a restore replaces it."""
     patch.setattr(decide, "restored_first", lambda _seen: "")
@@ -234,6 +239,7 @@ BUGS: Mapping[str, Bug] = {
 SECOND = (
     ("data_is_never_mixed", Bug(let_go_halfway, "restored-in-pods-and-let-go")),
     ("data_is_never_mixed", Bug(leave_data_halfway, "restored-and-etcd-made-again")),
+    ("nothing_outlives_its_component", Bug(keep_all_data, "gone")),
     ("what_ends_has_what_it_needs", Bug(delete_what_is_used, "etcd-deleted-alone")),
 )
 """Another bug against the same rule."""

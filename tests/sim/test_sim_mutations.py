@@ -444,6 +444,17 @@ def _whichever_it_is(patch: Patch) -> None:
     patch.setattr(Client, "delete", delete)
 
 
+def _evicts_by_name(patch: Patch) -> None:
+    """Pods are evicted by their names alone."""
+    true = Client.evict
+
+    async def evict(self: Client, key: Key, *, uid: str = "", grace: int | None = None) -> None:
+        del uid
+        await true(self, key, grace=grace)
+
+    patch.setattr(Client, "evict", evict)
+
+
 def _any_vm(patch: Patch) -> None:
     """The cloud is asked to delete a VM for a machine without a uid."""
     true = Requests.make
@@ -586,6 +597,7 @@ MUTATIONS = (
              stories=("secret-goes-first",), near=7),
     Mutation("refused, so never made", ("the_finalizer_goes_last",), _refused_so_never_made,
              stories=("class-breaks",)),
+    Mutation("evicts by name", ("what_was_seen_is_deleted",), _evicts_by_name, stories=("drain-volumes",)),
     Mutation("any VM", ("a_vm_is_deleted_for_its_machine",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),

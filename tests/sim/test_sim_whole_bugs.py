@@ -176,9 +176,16 @@ BUGS: Mapping[str, Bug] = {
 }
 
 
-@pytest.mark.parametrize("rule", BUGS)
-def test_a_planted_bug_violates_its_rule(rule: str, monkeypatch: Patch) -> None:
-    bug = BUGS[rule]
+SECOND = (("a_machine_goes_last", Bug(end_in_order(*HOOKS, VM, NODE, LAST), "drained")),)
+"""Another bug against the same rule: here the KubeadmConfig is left, and there the VM."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "bug"),
+    [*BUGS.items(), *SECOND],
+    ids=[*BUGS, *(f"{rule}-{bug.story}" for rule, bug in SECOND)],
+)
+def test_a_planted_bug_violates_its_rule(rule: str, bug: Bug, monkeypatch: Patch) -> None:
     bug.plant(monkeypatch)
     schedule = parse(bug.faults) if bug.faults else CALM
     found = simulate(
