@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Protocol
 
-from simulation.clock import number
+from simulation.loop import number
 from simulation.picture import Picture
 from simulation.run import Outcome, simulate
 from simulation.schedule import Fault, Schedule

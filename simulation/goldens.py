@@ -17,8 +17,7 @@ from simulation.journal import (
     MACHINE_SETS,
     MACHINES,
 )
-from simulation.log_capture import WAITS
-from simulation.run import simulate
+from simulation.run import WAITS, simulate
 from simulation.story import Story
 from simulation.world import Plot
 

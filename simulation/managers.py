@@ -36,12 +36,10 @@ from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.wire.http import Request, Response
 from simulation import requests
-from simulation.api_servers import RESTART_SECONDS, SimServer
-from simulation.clock import SimClock
 from simulation.cloud import RemoteDriver
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
-from simulation.loop import Process
-from simulation.network import Line
+from simulation.loop import Process, SimClock
+from simulation.network import RESTART_SECONDS, Line, SimServer
 from simulation.staleness import CONTROL, TARGET, Received
 from simulation.tally import MANAGER
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kubewright.testing.clocks import LoopClock
-from simulation.clock import number
 from simulation.library import story_named
+from simulation.loop import number
 from simulation.run import Outcome, simulate
 from simulation.schedule import LEASE_FAULTS, TARGET_FAULTS, Schedule, draw
 from simulation.stories import STORIES

@@ -36,12 +36,10 @@ from kubewright.testing.faults import Delay, ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as WireFault
 from kubewright.wire.http import Request
 from simulation import requests
-from simulation.api_servers import SimServer
-from simulation.clock import SimClock
 from simulation.journal import Journal, VmStore
-from simulation.loop import Process, SimLoop
+from simulation.loop import Process, SimClock, SimLoop
 from simulation.managers import Managers
-from simulation.network import Line
+from simulation.network import Line, SimServer
 from simulation.schedule import API, CALM, STEADY, WATCH, Schedule
 from simulation.staleness import Staleness
 from simulation.tally import MANAGER, Counts, Tally, writes_event

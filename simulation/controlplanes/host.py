@@ -21,11 +21,11 @@ from kubewright.controlplanes.hosting.contract import (
 from kubewright.controlplanes.members import AddLearner, Step
 from kubewright.machines.world import Half
 from kubewright.wire.gvk import Key
-from simulation.clock import SimClock
 from simulation.cloud import HANG_SECONDS, LATE_SECONDS, LEG_SECONDS
 from simulation.controlplanes.machine import HostMachine
 from simulation.controlplanes.programs import Name, Program, name_of
 from simulation.journal import APPLY, IN, REMOVE, REPLACE, WORKLOADS, Write
+from simulation.loop import SimClock
 from simulation.world import World
 
 PORT = 6443

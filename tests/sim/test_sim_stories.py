@@ -8,8 +8,8 @@ from itertools import cycle
 
 import pytest
 
-from simulation.clock import number
 from simulation.crashes import ROUNDS, judged, undisturbed
+from simulation.loop import number
 from simulation.run import simulate
 from simulation.schedule import parse
 from simulation.search import plot_of, replay
