@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION, Component
 from kubewright.controlplanes.templates.choice import minor
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 from simulation.controlplanes.copies import SnapshotFolder, read
 from simulation.controlplanes.machine import HostMachine
 from simulation.controlplanes.parts import ETCD, MANAGER, ORDER, PLANE, SERVER, find, name_of_part, ready

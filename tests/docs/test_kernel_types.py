@@ -70,7 +70,8 @@ def steps_of(plan: typing.Any) -> typing.Any:
     return typing.get_args(plan)[0]
 
 
-import_module("kubewright.compose.worlds")
+for context in ("machines", "clusters", "bootstrap", "infra", "controlplanes", "reserves"):
+    import_module(f"kubewright.{context}.wiring")
 RECONCILERS = [
     each
     for each in everyone(ObjectReconciler)

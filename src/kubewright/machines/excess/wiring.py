@@ -23,6 +23,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.excess.decide import ExcessSeen, KeepFree, counts, decide
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.settings import MACHINE_TAINT
 from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, stale_or
@@ -33,7 +34,6 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-MACHINE_TAINT = "machinetaint"
 KEEPS_FREE = "keeps-machines-free"
 """The index of the deployments that keep machines free, by their key."""
 
