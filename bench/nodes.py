@@ -4,13 +4,17 @@ The bench acts for the cloud's VMs here, so that the measured process holds cont
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from kubewright.api.core import NODE, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.base.clock import rfc3339
+from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import KubewrightError
+from kubewright.kube import config
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informers
@@ -19,6 +23,22 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
 AT_ONCE = 50
+
+
+@asynccontextmanager
+async def nodes_of(kubeconfig: Path) -> AsyncIterator[None]:
+    """Nodes are made for the machines of this cluster that have VMs."""
+    clock = SystemClock()
+    client = Client(config.load(kubeconfig, clock=clock), clock)
+    informers = Informers(client)
+    tasks = [asyncio.create_task(each.run()) for each in (informers, NodeMaker(client, informers))]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.transport.close()
 
 
 class NodeMaker:

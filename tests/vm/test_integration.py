@@ -7,8 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,15 +16,12 @@ from typing import Any
 import pytest
 from bench import worlds
 from bench.aws import KEYS, Ec2, serving
-from bench.nodes import NodeMaker
+from bench.nodes import nodes_of
 from tests.vm.conftest import ROOT
 
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
 from kubewright.driver.registry import Settings, load
-from kubewright.kube import config
-from kubewright.kube.client import Client
-from kubewright.kube.informer import Informers
 from kubewright.providers.qemu.host import LINE, boot_sector
 from kubewright.testing.real_kubernetes import RealKubernetes, find
 from kubewright.testing.scenes import class_request
@@ -72,22 +69,6 @@ async def ran(*words: str, cwd: Path = ROOT) -> tuple[int | None, str]:
     async with asyncio.timeout(SECONDS):
         printed, _ = await process.communicate()
     return process.returncode, printed.decode()
-
-
-@asynccontextmanager
-async def nodes_of(kubeconfig: Path) -> AsyncIterator[None]:
-    """Nodes are made for the machines that have VMs."""
-    clock = SystemClock()
-    client = Client(config.load(kubeconfig, clock=clock), clock)
-    informers = Informers(client)
-    tasks = [asyncio.create_task(each.run()) for each in (informers, NodeMaker(client, informers))]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await client.transport.close()
 
 
 async def test_all_ten_cases_pass_with_instances_of_ec2(tmp_path: Path) -> None:

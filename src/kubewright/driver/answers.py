@@ -10,11 +10,15 @@ Invariants.  What these functions return has the declared types, at run time too
              (``provider_spec``), and makes a MachineClass of an old class (``of_old_class``). What a VM wrote
              to its console is shown to users who may read machines, and no secrets: tokens and keys are taken
              out of it (``console_end``), and what a terminal would take for commands.
+             A boot that came to nothing is told there and nowhere else (``boot_failure``): by cloud-init when
+             the user data cannot be read or its commands fail, by Ignition, by a kernel that cannot go on.
+             What makes a node of a VM is in the user data, so modules of cloud-init that do not run it do not
+             count. The next boot of the VM begins anew.
 Called by    ``guard``, around every call; drivers for ``provider_spec`` and ``of_old_class``.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -118,6 +122,8 @@ CONSOLE = "The end of its VM's console:"
 CONSOLE_LINES, CONSOLE_CHARS = 20, 4 * 1024
 """What is shown of a console: its last lines, which go into the status of a machine."""
 LARGEST_CONSOLE = 64 * 1024
+CAUSE_CHARS = 400
+"""Of a line that says why a boot failed, and stands above the last lines."""
 HIDDEN = "[hidden]"
 _CONTROLS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)?|[@-Z\\-_])")
 """Sequences that colour, move and name things on a terminal; one without an end ends with its line."""
@@ -134,15 +140,71 @@ _SECRETS = (
 )
 
 
+NOTHING_WRITTEN = "(it has written nothing yet)"
+"""Stands for a console that a driver can show, and that is empty."""
+OFF = "the VM is off: "
+"""So begins what a driver says below a console whose VM does not run."""
+_BOOT_BEGINS = re.compile(r"\bLinux version \d|\brunning 'init-local' at\b")
+_MODULE = r"(?:bootcmd )?module (scripts[-_]user|runcmd|bootcmd|write[-_]files(?:[-_]deferred)?)"
+_UNREAD = (
+    "Failed loading yaml blob|Unhandled (?:non-multipart|unknown content-type)|Failed at merging in cloud"
+)
+_BOOT_FAILURES = (
+    (re.compile(rf"\.py\[\w+\]: Failed to run {_MODULE}\b"), "cloud-init failed in module {}"),
+    (re.compile(rf"\.py\[\w+\]: Running {_MODULE} .*failed"), "cloud-init failed in module {}"),
+    (re.compile(rf"\.py\[\w+\]: ({_UNREAD})"), "cloud-init cannot read the user data ({})"),
+    (re.compile(r"\.py\[\w+\]: (Consuming user data failed)"), "cloud-init: {}"),
+    (re.compile(r"(Ignition has failed)"), "{}"),
+    (re.compile(r"(Kernel panic - not syncing: .{0,200})"), "{}"),
+    (re.compile(r"(You are in emergency mode)"), "its system says: {}"),
+    (re.compile(rf"^{OFF}(.{{1,200}})"), "it is off: {}"),
+)
+"""What cloud-init, Ignition, Linux, systemd and our drivers write, and what it means for a boot."""
+
+
+def boot_failure(console: str) -> str:
+    """Why a boot has come to nothing, by the end of its console: a clause; empty where it does not say so."""
+    lines = console.split("\n")
+    failed = _failing(lines)
+    return "" if failed is None else _means(lines[failed])
+
+
+def _failing(lines: Sequence[str]) -> int | None:
+    """The first line that tells of the failure of the last boot."""
+    found: int | None = None
+    for number, line in enumerate(lines):
+        if _BOOT_BEGINS.search(line):
+            found = None
+        elif found is None and _means(line):
+            found = number
+    return found
+
+
+def _means(line: str) -> str:
+    for pattern, clause in _BOOT_FAILURES:
+        if (found := pattern.search(line)) is not None:
+            return clause.format(found[1])
+    return ""
+
+
 def console_end(text: str) -> str:
-    """The last lines of what a VM wrote to its console, as they may be shown."""
+    """The last lines of what a VM wrote to its console, as they may be shown; above them the line that says
+    why its boot has failed, if that is not one of them."""
     lines = re.split(r"[\r\n\v\f\x85\u2028\u2029]+", _CONTROLS.sub("", text[-LARGEST_CONSOLE:]))
     plain = "\n".join(map(printable, lines))  # only now a key is seen that has controls in between
     shown = _END_OF_KEY.sub(HIDDEN, _KEY.sub(HIDDEN, plain)).split("\n")
-    end = "\n".join([each.rstrip() for each in shown if each.strip()][-CONSOLE_LINES:])
+    written = [each.rstrip() for each in shown if each.strip()]
+    end = _without_secrets("\n".join(written[-CONSOLE_LINES:]))[-CONSOLE_CHARS:]
+    if (failed := _failing(written)) is None or boot_failure(end):
+        return end
+    cause = _without_secrets(written[failed])[:CAUSE_CHARS]
+    return f"{cause}\n...\n{end[CAUSE_CHARS + 5 - CONSOLE_CHARS :]}"
+
+
+def _without_secrets(text: str) -> str:
     for secret, instead in _SECRETS:
-        end = secret.sub(instead, end)
-    return end[-CONSOLE_CHARS:]
+        text = secret.sub(instead, text)
+    return text
 
 
 def printable(text: str) -> str:

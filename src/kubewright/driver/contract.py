@@ -246,9 +246,10 @@ class Consoles(Protocol):
     """A driver that can show what a VM has written to its console: why a boot failed stands nowhere else."""
 
     async def console(self, request: MachineRequest) -> str:
-        """The end of it, as the VM wrote it; a driver may say after it in what state the VM is. Asked once
-        for a machine that is given up, and answered within seconds: ``NotFound`` when there is no VM. The
-        guard bounds it and takes out what it may hold of secrets.
+        """The end of it, as the VM wrote it, some hundred lines; below it a driver may say ``the VM is off:``
+        and why. Asked for every quarter of a minute while a node is awaited, since a boot that failed is told
+        there (``answers.boot_failure``), and for a machine that is given up; answered within seconds:
+        ``NotFound`` when there is no VM. The guard bounds it and takes out what it may hold of secrets.
         """
         ...
 

@@ -211,7 +211,7 @@ class GuardedDriver:
         if not isinstance(inside, Consoles):
             raise Unimplemented("this driver shows no consoles")
         told = await self._call(Operation.CONSOLE, request.name, str, lambda: inside.console(request))
-        return answers.console_end(told)
+        return answers.console_end(told) or answers.NOTHING_WRITTEN
 
     def hot_fields(self, machine_class: MachineClass) -> Sequence[str]:
         """As ``contract.Updates``. Raises a DriverError: Unimplemented where the driver inside has no

@@ -37,7 +37,8 @@ class InfraSettings:
     node_within: timedelta = timedelta(minutes=5)
     """How long after its VM a Machine may have no Node before that is reported, with the end of the VM's
     console: why a boot failed stands nowhere else. It is read again after the same time. Booting and joining
-    take one to three minutes; who gives up such a Machine is its MachineHealthCheck."""
+    take one to three minutes; who gives up such a Machine is its MachineHealthCheck. A boot that the console
+    says has failed is reported at once (``driver.answers.boot_failure``)."""
 
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     """When VMs that no KubewrightMachine wants are looked for, and when they go."""

@@ -129,7 +129,8 @@ async def freeze(bench: Bench) -> None:
     await bench.until("the machines to run", expect.running(found.spec.replicas))
     events = (await bench.look()).freezes
     try:
-        await _keep_until_frozen(bench, found.spec.replicas)
+        view = await _keep_until_frozen(bench, found.spec.replicas)
+        events = expect.freezes_before(view, events)
         await bench.until("the VMs of deleted machines to go", _only_kept)
     finally:
         await release(bench)
@@ -193,7 +194,7 @@ async def release(bench: Bench) -> None:
         await _with_finalizers(bench, machine, lambda had: tuple(each for each in had if each != KEEPER))
 
 
-async def _keep_until_frozen(bench: Bench, replicas: int) -> None:
+async def _keep_until_frozen(bench: Bench, replicas: int) -> View:
     """Delete the machines of the deployment again and again, and keep the objects, until no more come."""
     for _ in range(FREEZE_ROUNDS):
         view = await bench.look()
@@ -203,7 +204,7 @@ async def _keep_until_frozen(bench: Bench, replicas: int) -> None:
             await bench.control.delete(MACHINE, bench.key(machine.metadata.name))
         view = await bench.until("its set to be frozen, or to make others", partial(_more, replicas))
         if expect.frozen(view):
-            return
+            return view
     raise CaseFailed(f"its set is not frozen, and has {len(view.pool)} machines by now")
 
 

@@ -191,6 +191,12 @@ def unfrozen(events_before: int) -> Expectation:
     return answer
 
 
+def freezes_before(view: View, at_first: int) -> int:
+    """How many events had told of freezes before the one that is seen now. A machine that fails on its own,
+    and whose replacement is one too many, has its set frozen and unfrozen beforehand: two events, each."""
+    return view.freezes - (view.freezes - at_first) % 2
+
+
 def deployment_gone(view: View) -> Answer:
     """The deployment is gone, with its sets and machines."""
     parts = [

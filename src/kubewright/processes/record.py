@@ -329,12 +329,12 @@ def recorded(root: Path) -> list[str]:
     return sorted(found)
 
 
-def last_lines(folder: Path) -> list[str]:
-    """The end of the output, for a user who asks why a process ended."""
+def last_lines(folder: Path, count: int = LAST_LINES, most: int = LAST_BYTES) -> list[str]:
+    """The end of the output, for a user who asks why a process ended: so many lines, and bytes at most."""
     try:
         with opened(folder) as inside, _output(inside, os.O_RDONLY) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-            text = file.read(LAST_BYTES).decode(errors="replace")
+            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+            text = file.read(most).decode(errors="replace")
     except OSError:
         return []
-    return text.splitlines()[-LAST_LINES:]
+    return text.splitlines()[-count:]

@@ -19,17 +19,22 @@ Hooks.       How a controller is built, file by file:
              ``wiring``  ``wire``: caches, the controller, and which change of what enqueues which objects
              Particular to some kinds, each with a default that does nothing:
              ``forget``      the object with this uid is gone for good, or another one has its name
+             ``resting``     why nothing at all is done about the object for now (it is paused): it is not
+                             looked at, and no status of it waits to be written
              ``closer``      what must be seen before this plan is carried out (asked live of a server);
                              then ``decide`` is asked again
-             ``together``    whether a step is sent beside others: these come after all that are not
+             ``together``    what steps in a row have in common that are sent beside each other
              ``after_step``  a step is done, or failed. By default its error ends the pass; a kind may keep
                              it in ``outcome`` for the status (``shown``), to be raised at the end
                              (``errors``), or both, and say whether the next step is performed
              ``looks_again`` the status is of a second look after the steps: ``look_again``
+             ``urgent``      whether the status says what failed in this pass, and has no pace
              ``tell_problem``  what is wrong with the object as it is: told once (``reports.report_problem``)
              ``refused``     the API server refuses a write, or a read, for good. By default users are told
                              by an event, and the pass comes again after a pause; or raise it
              ``tell``        how an event is sent
+             ``reported``    the status is written, or need not be: what is remembered of it, and when to look
+                             again
 Invariants.  Steps run in order. Each write onto the object itself names uid and version of what was seen, and
              leaves its metadata in ``outcome.meta``, which the next write names. The status is written after
              the steps, and not once the finalizer is off (``outcome.gone``). Nothing is remembered here but
@@ -43,22 +48,24 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Object, ObjectMeta
+from kubewright.api.meta import Object, ObjectMeta, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
-from kubewright.base.plan import Event, Plan, soonest
+from kubewright.base.plan import Event, Plan
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Informer
+from kubewright.kube.patches import onto
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.pace import UNPACED, Pace
-from kubewright.runtime.passes import planned
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.refused import in_full, tell
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
-from kubewright.runtime.writer import Writer
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
@@ -86,7 +93,7 @@ class Outcome:
     """What has come of a plan so far.
 
     ``meta``    the object's metadata, as our last write of this pass left it
-    ``wake``    when to look again at the latest; at first what the plan says
+    ``wake``    when to look again at the latest, in seconds or as a time; at first what the plan says
     ``seen``    what was seen with what a step has added to it (what it made), for the status; None: nothing
     ``gone``    our finalizer is off: there may be no such object any more, and nothing more is written
     ``shown``   what failed and the status says, by what it is about
@@ -95,7 +102,7 @@ class Outcome:
 
     __slots__ = ("errors", "gone", "meta", "seen", "shown", "wake")
 
-    def __init__(self, meta: ObjectMeta, wake: timedelta | None = None) -> None:
+    def __init__(self, meta: ObjectMeta, wake: timedelta | float | None = None) -> None:
         self.meta = meta
         self.wake = wake
         self.seen: Any = None
@@ -103,9 +110,9 @@ class Outcome:
         self.shown: dict[str, str] = {}
         self.errors: list[KubewrightError] = []
 
-    def sooner(self, wake: timedelta | None) -> None:
-        """Look again after this time at the latest."""
-        self.wake = soonest(self.wake, wake)
+    def sooner(self, wake: timedelta | float | None) -> None:
+        """Look again after this time, or these seconds, at the latest."""
+        self.wake = Result.later(self.wake).sooner(Result.later(wake)).after
 
 
 class ObjectReconciler(ABC, Generic[Obj, View, P]):
@@ -138,7 +145,7 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
         self.writing: set[Key] = set()
         """The keys whose status is being written, where that has no pace: a change of it is our own."""
         self._paced = pace is not None
-        self._writer: Writer[Any] = Writer(client, kind, finalizer)
+        self._finalizer = finalizer
         self._uids: dict[Key, str] = {}
 
     # What a kind says.
@@ -149,6 +156,10 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
 
     def forget(self, key: Key, uid: str) -> None:
         """The object with this uid is gone for good, or another one has its name."""
+
+    def resting(self, found: Obj) -> str:
+        """Why nothing at all is done about the object for now, a clause; empty: it has a pass."""
+        return ""
 
     @abstractmethod
     async def look(self, found: Obj) -> View:
@@ -170,12 +181,13 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
     def act(self, seen: View, step: Any, outcome: Outcome) -> Effect:
         """The table of the steps: what performs this one."""
 
-    def together(self, step: Any) -> bool:
-        """Whether this step is sent beside others, after those that are not."""
-        return False
+    def together(self, step: Any) -> object:
+        """Steps in a row of which this is the same are sent beside each other; None: a step is sent alone."""
+        return None
 
     def after_step(self, seen: View, step: Any, error: KubewrightError | None, outcome: Outcome) -> bool:
-        """A step is done, or failed with this error. Returns whether the next step is performed.
+        """A step is done, or failed with this error. Returns whether the steps after it, or after those that
+        it was sent beside, are performed.
 
         Raises:
             KubewrightError: the error ends the pass.
@@ -195,6 +207,10 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
     def tell_problem(self, found: Obj, seen: View) -> None:
         """Tell users what is wrong with the object as it is, before its status does."""
 
+    def urgent(self, outcome: Outcome) -> bool:
+        """Whether the status says what failed in this pass."""
+        return bool(outcome.errors)
+
     def events(self, seen: View, plan: P, status: Any, *, written: bool) -> Iterable[Event]:
         """What users are told at the end of a pass; ``written``: the status was, and differed."""
         return ()
@@ -202,6 +218,9 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
     def tell(self, about: Obj, event: Event) -> None:
         """Send an event."""
         self.recorder.event(about, event.reason, event.message, warning=event.warning)
+
+    def reported(self, seen: View, status: Any, outcome: Outcome, *, written: bool) -> None:
+        """The status is as it should be, or is written in time; ``seen``: what it was made of."""
 
     def refused(self, about: Obj, error: ApiError) -> Result:
         """A server refuses what this pass asked for, and would refuse it again. Returns the next pass.
@@ -229,6 +248,10 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
         if self._uids.get(key, "") != uid:
             self._another(key, uid)
         if found is None:
+            return Result.done()
+        if because := self.resting(found):
+            self.reports.rest(key)
+            idle(because)
             return Result.done()
         try:
             seen = await self.look(found)
@@ -264,17 +287,13 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
         return result.unless(outcome.errors)
 
     async def perform(self, seen: View, plan: P, outcome: Outcome) -> None:
-        """The steps, in order; then, beside each other, those that go together."""
-        beside: list[Any] = []
-        for step in plan.steps:
-            if self.together(step):
-                beside.append(step)
-            elif not self.after_step(seen, step, await self._error_of(seen, step, outcome), outcome):
+        """The steps, in order; those in a row that go together, beside each other."""
+        for _, row in groupby(plan.steps, lambda step: self.together(step) or object()):
+            steps = tuple(row)
+            errors = await side_by_side(steps, lambda step: self._error_of(seen, step, outcome))
+            ended = [self.after_step(seen, *each, outcome) for each in zip(steps, errors, strict=True)]
+            if not all(ended):
                 return
-        if beside:
-            errors = await side_by_side(beside, lambda step: self._error_of(seen, step, outcome))
-            for step, error in zip(beside, errors, strict=True):
-                self.after_step(seen, step, error, outcome)
 
     async def report(self, found: Obj, seen: View, plan: P, outcome: Outcome) -> Result | None:
         """Write the status, and send the events; when to come back for a status that would be too early."""
@@ -292,31 +311,33 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
                 found, outcome.meta = now, now.metadata
             self.tell_problem(found, seen)
             status = self.status(seen, plan, outcome)
-            if status is None:
-                pass
-            elif self._paced:
-                urgent = bool(outcome.errors)
-                written, again = await self.reports.write(outcome.meta, found.status, status, urgent=urgent)
-            elif patch := merge_patch(found.status, status):
-                await self._write(patch, outcome)
-                written = True
+            if status is not None:
+                written, again = await self._report_status(found, status, outcome)
         for event in self.events(seen, plan, status, written=written):
             self.tell(found, event)
+        if not outcome.gone:
+            self.reported(seen, status, outcome, written=written)
         return again
 
     # For the coroutines of steps.
 
     async def patch(self, outcome: Outcome, body: Mapping[str, Any], *, subresource: str = "") -> None:
         """Merge ``body`` into the object, in the version that this pass has seen or made."""
-        outcome.meta = await self._writer.patch(outcome.meta, body, subresource=subresource)
+        meta = outcome.meta
+        key, conditional = Key(meta.namespace, meta.name), onto(body, meta)
+        found = await self.client.patch(self.objects.kind, key, conditional, subresource=subresource)
+        outcome.meta = found.metadata
 
     async def add_finalizer(self, outcome: Outcome, **also: Mapping[str, str]) -> None:
         """Put our finalizer on, and merge in what ``also`` has: ``annotations={...}``, ``labels={...}``."""
-        outcome.meta = await self._writer.add_finalizer(outcome.meta, **also)
+        finalizers = with_finalizer(outcome.meta.finalizers, self._finalizer)
+        await self.patch(outcome, {"metadata": {"finalizers": finalizers, **also}})
 
     async def remove_finalizer(self, outcome: Outcome) -> None:
         """Take our finalizer off; the object may be gone already. Nothing more is written."""
-        outcome.meta = await self._writer.remove_finalizer(outcome.meta)
+        left = without_finalizer(outcome.meta.finalizers, self._finalizer)
+        with MayBeGone(outcome.meta.name):
+            await self.patch(outcome, {"metadata": {"finalizers": left or None}})  # null: none is left
         outcome.gone = True
 
     async def _error_of(self, seen: View, step: Any, outcome: Outcome) -> KubewrightError | None:
@@ -327,6 +348,16 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
         except KubewrightError as error:
             return error
         return None
+
+    async def _report_status(self, found: Obj, status: Any, outcome: Outcome) -> tuple[bool, Result | None]:
+        """Whether the status was written, and when to come back for one that would be too early."""
+        if self._paced:
+            urgent = self.urgent(outcome)
+            return await self.reports.write(outcome.meta, found.status, status, urgent=urgent)
+        if not (patch := merge_patch(found.status, status)):
+            return False, None
+        await self._write(patch, outcome)
+        return True, None
 
     async def _write(self, status: Patch, outcome: Outcome) -> None:
         key = Key(outcome.meta.namespace, outcome.meta.name)

@@ -341,11 +341,10 @@ ACT = Act(
             then=went(Conflict),
         ),
         Scene(
-            "children may not be deleted: the others are, and what is no child is handled first",
+            "children may not be deleted: the others are, and what is no child is handled, too",
             doing(
-                CHILDREN[0],
                 INFRASTRUCTURE,
-                CHILDREN[1],
+                *CHILDREN,
                 there=LAID,
                 refused={f"{SETS}/s": Forbidden("no")},
             ),

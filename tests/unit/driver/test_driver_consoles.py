@@ -1,5 +1,6 @@
 """What is shown of a VM's console: its last lines, without what a terminal obeys and without secrets."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from kubewright.driver.answers import (
     CONSOLE_CHARS,
     CONSOLE_LINES,
+    NOTHING_WRITTEN,
+    boot_failure,
     console_end,
     in_one_line,
     with_console,
@@ -54,6 +57,70 @@ CASES = {
 @pytest.mark.parametrize(("text", "shown"), CASES.values(), ids=CASES.keys())
 def test_what_is_shown_of_a_console(text: str, shown: str) -> None:
     assert console_end(text) == shown
+
+
+RECORDED = Path(__file__).with_name("consoles")
+"""Ends of consoles of VMs: Debian 12 with cloud-init 22.4.2, whose stages a process that waited for them runs."""
+SCRIPTS = "cloud-init failed in module scripts-user"
+BOOTS = {
+    "commands of the user data failed": (
+        "[ 9.1] cloud-init[9]: 2026-01-01 00:00:00,000 - cc_scripts_user.py[WARNING]: Failed to run module scripts-user (scripts)",
+        SCRIPTS,
+    ),
+    "and a later one": (
+        "cloud-init[9]: 2026-01-01 00:00:00,000 - log_util.py[WARNING]: Running module scripts_user (<module 'x'>) failed",
+        "cloud-init failed in module scripts_user",
+    ),
+    "a module that does not run the user data": (
+        "cloud-init[9]: 2026-01-01 00:00:00,000 - util.py[WARNING]: Running module ntp (<module 'x'>) failed",
+        "",
+    ),
+    "user data of no known kind": (
+        "cloud-init[9]: 2026-01-01 00:00:00,000 - __init__.py[WARNING]: Unhandled non-multipart (text/x-not-multipart) userdata: 'b'hi''",
+        "cloud-init cannot read the user data (Unhandled non-multipart)",
+    ),
+    "user data that is no YAML": (
+        'cloud-init[9]: 2026-01-01 00:00:00,000 - util.py[WARNING]: Failed loading yaml blob. Invalid format at line 2',
+        "cloud-init cannot read the user data (Failed loading yaml blob)",
+    ),
+    "a kernel without a root": (
+        "[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)",
+        "Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)",
+    ),
+    "a VM that is off": ("booting\nthe VM is off: QEMU ended by itself", "it is off: QEMU ended by itself"),
+    "the first cause counts": ("you\nKernel panic - not syncing: no\nthe VM is off: ended", "Kernel panic - not syncing: no"),
+    "the next boot begins anew": ("Kernel panic - not syncing: no\n[    0.0] Linux version 6.1.0-28", ""),
+    "also in words of cloud-init": ("Kernel panic - not syncing: no\nCloud-init v. 22.4.2 running 'init-local' at", ""),
+    "a boot that goes on": ("[  OK  ] Started kubelet.service\nCloud-init v. 22.4.2 finished at Fri", ""),
+    "nothing": ("", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "why"), BOOTS.values(), ids=BOOTS.keys())
+def test_why_a_boot_came_to_nothing(text: str, why: str) -> None:
+    assert boot_failure(console_end(text)) == why
+
+
+@pytest.mark.parametrize(("name", "why"), [("join-failed", SCRIPTS), ("init-failed", SCRIPTS)])
+def test_why_a_recorded_boot_came_to_nothing(name: str, why: str) -> None:
+    assert boot_failure(console_end((RECORDED / f"{name}.txt").read_text())) == why
+
+
+def test_the_line_with_the_cause_stays_above_what_a_vm_writes_after_it() -> None:
+    cause, after = BOOTS["commands of the user data failed"][0], [f"ssh-ed25519 {each}" for each in range(90)]
+    end = console_end("\n".join((cause, *after))).split("\n")
+    assert end == [cause, "...", *after[-CONSOLE_LINES:]]
+
+
+def test_a_cause_and_long_lines_after_it_are_bounded() -> None:
+    cause = BOOTS["commands of the user data failed"][0] + "x" * 9_000
+    end = console_end("\n".join((cause, *["y" * 500] * 90)))
+    assert len(end) <= CONSOLE_CHARS
+    assert boot_failure(end) == SCRIPTS
+
+
+async def test_a_console_that_is_empty_is_one_all_the_same() -> None:
+    assert await asked(Cloud("")) == NOTHING_WRITTEN
 
 
 def test_a_message_and_the_console_below_it_can_be_told_apart_again() -> None:

@@ -413,7 +413,36 @@ def boot(report):
 PANIC = ConsoleSeen(NOW - timedelta(minutes=1), "boots\npanic")
 LATE = ("BootstrapExecSucceeded", "False", "NodeMissing")
 BOOTS = [
-    ("its Node has time to come", {"made": 2}, (), timedelta(minutes=3), ("VMReady", "True", "")),
+    ("its VM was made just now", {"made": 0.1}, (), timedelta(seconds=9), ("VMReady", "True", "")),
+    ("it boots, and its console is read", {"made": 2}, (ReadConsole(),), None, None),
+    (
+        "nothing is wrong there",
+        {"made": 2, "console": ConsoleSeen(NOW, "boots")},
+        (),
+        timedelta(seconds=15),
+        ("VMReady", "True", ""),
+    ),
+    (
+        "it was read a while ago",
+        {"made": 2, "console": ConsoleSeen(NOW - timedelta(seconds=15), "boots")},
+        (ReadConsole(),),
+        None,
+        None,
+    ),
+    (
+        "the driver shows none, and its Node has time to come",
+        {"made": 2, "console": ConsoleSeen(NOW - timedelta(minutes=1))},
+        (),
+        timedelta(minutes=3),
+        ("VMReady", "True", ""),
+    ),
+    (
+        "its boot has failed",
+        {"made": 2, "console": ConsoleSeen(NOW, "Kernel panic - not syncing: VFS: Unable to mount root fs")},
+        (),
+        timedelta(minutes=5),
+        ("BootstrapExecSucceeded", "False", "BootFailed"),
+    ),
     ("its VM was not complete", {"ready": "False"}, (), None, ("VMReady", "True", "")),
     ("it is late, so its console is read", {}, (ReadConsole(),), None, None),
     ("what the console says is told", {"console": PANIC}, (), timedelta(minutes=4), LATE),
@@ -448,3 +477,14 @@ def test_a_boot_that_failed_is_told_whole_in_the_condition_and_with_its_last_lin
         "panic",
     ]
     assert plan.event.message == "no Node has come of its VM in 5m0s. Its VM's console ends with: panic"
+
+
+def test_a_boot_that_failed_is_told_at_once_with_its_reason():
+    failed = "Kernel panic - not syncing: VFS: Unable to mount root fs"
+    plan = joins(made=1, console=ConsoleSeen(NOW, failed))
+    assert plan.report.message.splitlines() == [
+        f"no Node has come of its VM: {failed}.",
+        "The end of its VM's console:",
+        failed,
+    ]
+    assert plan.event.reason == "BootFailed"

@@ -196,6 +196,24 @@ def test_what_is_expected(wanted: expectations.Expectation, view: View, answer: 
     assert wanted(view) == answer
 
 
+@pytest.mark.parametrize(
+    ("at_first", "now", "before"),
+    [
+        pytest.param(3, 4, 3, id="the event of this freeze is there"),
+        pytest.param(3, 3, 3, id="and not yet"),
+        pytest.param(
+            3, 6, 5, id="a freeze for the replacement of a failed machine came and went, and this one"
+        ),
+        pytest.param(3, 5, 5, id="and the event of this one is not there yet"),
+    ],
+)
+def test_a_freeze_that_came_and_went_before_is_not_counted_with_the_one_that_is_seen(
+    at_first: int, now: int, before: int
+) -> None:
+    seen = View(sets=(machine_set(frozen=True),), freezes=now)
+    assert expectations.freezes_before(seen, at_first) == before
+
+
 def event(reason: str, message: str = "", count: int = 1, kind: str = "Warning") -> Event:
     about = ObjectReference(kind="Machine", name="m")
     return Event(

@@ -250,6 +250,14 @@ async def _followed() -> Seen:
     return await machines.look(machine("Unknown"), at=30)
 
 
+async def _failed_meanwhile() -> Seen:
+    machines = Machines()
+    await machines.look(machine("Pending", operation=LastOperation(type="Create", state="Processing")))
+    return await machines.look(
+        machine("Pending", operation=LastOperation(type="Create", state="Failed")), at=30
+    )
+
+
 async def _made_and_deleted() -> Seen:
     machines = Machines()
     machines.in_caches.machines.subscribe(lambda change: machines.moments.on_change(change, live=True))
@@ -470,6 +478,11 @@ LOOK = Look(
                 "begun.node_since": {"Ready": NOW + timedelta(seconds=30)},
                 "begun.update_since": NOW + timedelta(seconds=30),
             },
+        ),
+        Scene(
+            "this process saw its operation fail",
+            _failed_meanwhile,
+            {"begun.boot_since": NOW + timedelta(seconds=30)},
         ),
         Scene(
             "another machine of its set is replaced",

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import NodeCondition
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import LastOperation, Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
@@ -135,3 +135,14 @@ def test_dates_of_other_clocks(case: Case) -> None:
     plan = decide(case.seen)
     assert [*plan.steps] == case.steps
     assert (plan.report.phase.value if plan.report and plan.report.phase else None) == case.phase
+
+
+def test_a_failure_is_as_old_as_its_first_sight_whatever_its_date() -> None:
+    hands = ManualClock()
+    moments = Moments(SteadyClock(hands))
+    began = moments.now()
+    waits = machine("Pending", operation=LastOperation(type="Create", state="Processing"))
+    assert moments.of(waits, None).boot_since is None
+    hands.passed = 60
+    behind = LastOperation(type="Create", state="Failed", last_update_time=began - minutes(11))
+    assert moments.of(machine("Pending", operation=behind), None).boot_since == began + minutes(1)

@@ -59,11 +59,11 @@ class Finish:
 
 @dataclass(frozen=True)
 class Do:
-    """Something outside, under this name; the error that it ends with."""
+    """Something outside, under this name; the error that it ends with; what it has in common with others."""
 
     name: str
     error: KubewrightError | None = None
-    beside: bool = False
+    beside: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class Said:
 
     plan: Plan[Step] | None = field(default_factory=lambda: Plan(because="nothing to do"))
     closer: Plan[Step] | None = None
+    resting: str = ""
+    after: float | None = None
     keeps_errors: bool = False
     goes_on: bool = False
     status: Status | None = None
@@ -93,6 +95,9 @@ class Things(ObjectReconciler[Thing, Seen, Plan[Step]]):
 
     def forget(self, key: Key, uid: str) -> None:
         self.said.done.append(f"forget {key} {uid}")
+
+    def resting(self, found: Thing) -> str:
+        return self.said.resting
 
     async def look(self, found: Thing) -> Seen:
         return Seen(found)
@@ -115,16 +120,19 @@ class Things(ObjectReconciler[Thing, Seen, Plan[Step]]):
             case Begin():
                 self.said.done.append("begin")
                 return None
-            case Do(name, error):
-                return self._do(name, error)
+            case Do(name, error, beside):
+                return self._do(name, error, beside=beside is not None)
 
-    async def _do(self, name: str, error: KubewrightError | None) -> None:
+    async def _do(self, name: str, error: KubewrightError | None, *, beside: bool) -> None:
+        if beside:
+            self.said.done.append(f"{name}+")
+            await self.shelf.clock.sleep(0)
         self.said.done.append(name)
         if error is not None:
             raise error
 
-    def together(self, step: Step) -> bool:
-        return isinstance(step, Do) and step.beside
+    def together(self, step: Step) -> object:
+        return step.beside if isinstance(step, Do) else None
 
     def after_step(self, seen: Seen, step: Step, error: KubewrightError | None, outcome: Outcome) -> bool:
         if error is None or not self.said.keeps_errors:
@@ -137,6 +145,9 @@ class Things(ObjectReconciler[Thing, Seen, Plan[Step]]):
         if self.said.status is None:
             return None
         return Status(size=self.said.status.size, shown=outcome.shown.get("it", ""))
+
+    def reported(self, seen: Seen, status: Any, outcome: Outcome, *, written: bool) -> None:
+        outcome.sooner(self.said.after)
 
     def events(self, seen: Seen, plan: Plan[Step], status: Any, *, written: bool) -> Iterable[Event]:
         return [Event("Written", f"size {status.size}")] if written else []
@@ -228,11 +239,32 @@ async def test_a_closer_look_decides_anew_before_anything_is_done() -> None:
     assert (on.said.done, noted.because) == ([], "it is not so")
 
 
-async def test_steps_run_in_order_and_those_that_go_together_after_them() -> None:
-    steps = (Do("c", beside=True), Do("a"), Do("d", beside=True), Begin(), Do("b"))
-    on = await stage(plan=Plan(steps, because="so"))
+async def test_steps_run_in_order_and_those_in_a_row_that_go_together_beside_each_other() -> None:
+    steps = (Do("a"), *(Do(each, beside="x") for each in "bc"), *(Do(each, beside="y") for each in "de"))
+    on = await stage(plan=Plan((*steps, Begin(), Do("f")), because="so"))
     await on.passes()
-    assert on.said.done == ["a", "begin", "b", "c", "d"]
+    assert on.said.done == ["a", "b+", "c+", "b", "c", "d+", "e+", "d", "e", "begin", "f"]
+
+
+@pytest.mark.parametrize(("goes_on", "done"), [(False, ["a", "b"]), (True, ["a", "b", "c"])])
+async def test_an_error_beside_others_stops_none_of_them_and_may_stop_those_after_them(goes_on, done) -> None:
+    beside = (Do("a", ServerError("not now"), beside="x"), Do("b", beside="x"))
+    on = await stage(plan=Plan((*beside, Do("c")), because="so"), keeps_errors=True, goes_on=goes_on)
+    await on.passes()
+    assert [each for each in on.said.done if "+" not in each] == done
+
+
+async def test_of_an_object_that_rests_the_reason_is_noted_and_nothing_is_looked_at() -> None:
+    on = await stage(resting="it is paused", plan=Plan((Do("a"),), because="so"), status=Status(size=1))
+    result, noted = await on.passes()
+    assert (result, noted.because, noted.steps) == (Result.done(), "it is paused", ())
+    assert (on.said.done, on.shelf.writes) == ([], [])
+
+
+async def test_when_the_status_is_reported_the_next_pass_may_come_sooner() -> None:
+    on = await stage(plan=Plan(wake=timedelta(seconds=9), because="so"), status=Status(size=1), after=0.5)
+    result, _ = await on.passes()
+    assert result == Result(0.5)
 
 
 async def test_the_error_of_a_step_ends_the_pass() -> None:

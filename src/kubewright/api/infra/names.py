@@ -63,6 +63,7 @@ class ConditionReason(StrEnum):
     VM_DELETION_FAILED = "VMDeletionFailed"
     ENDPOINT_FAILED = "EndpointFailed"
     NODE_MISSING = "NodeMissing"
+    BOOT_FAILED = "BootFailed"
 
 
 class EventReason(StrEnum):
@@ -76,6 +77,7 @@ class EventReason(StrEnum):
     FAILED_UPDATE = "FailedUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
     NODE_MISSING = "NodeMissing"
+    BOOT_FAILED = "BootFailed"
     ENDPOINT_KNOWN = "EndpointKnown"
     ENDPOINT_LEFT_BEHIND = "EndpointLeftBehind"
     ORPHAN_DELETED = "OrphanDeleted"

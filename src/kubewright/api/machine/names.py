@@ -307,6 +307,7 @@ class EventReason(StrEnum):
     VM_DELETED = "VMDeleted"
     DELETED = "Deleted"
     MACHINE_FAILED = "MachineFailed"
+    BOOT_FAILED = "BootFailed"
     UPDATING_IN_PLACE = "UpdatingInPlace"
     UPDATED_IN_PLACE = "UpdatedInPlace"
     FAILED_IN_PLACE_UPDATE = "FailedInPlaceUpdate"

@@ -111,9 +111,9 @@ class Clusters(ObjectReconciler[Cluster, Seen, Plan[Step]]):
                 assert external.kind is not None, "what was found has a kind"
                 return self._delete(external.kind, Key(namespace, external.ref.name), external.uid)
 
-    def together(self, step: Step) -> bool:
+    def together(self, step: Step) -> object:
         """Children are deleted beside each other."""
-        return isinstance(step, DeleteChild)
+        return isinstance(step, DeleteChild) or None
 
     def after_step(self, seen: Seen, step: Step, error: KubewrightError | None, outcome: Outcome) -> bool:
         """An error stops no other step, and is raised when the pass is over."""

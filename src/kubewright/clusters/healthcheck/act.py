@@ -100,8 +100,8 @@ class HealthChecks(ObjectReconciler[MachineHealthCheck, Seen, Plan[Step]]):
             case DeleteRemediationRequest(machine, request):
                 return self._delete(Key(machine.namespace, machine.name), request)
 
-    def together(self, step: Step) -> bool:
-        """All steps are."""
+    def together(self, step: Step) -> object:
+        """All steps are sent beside each other."""
         return True
 
     def after_step(self, seen: Seen, step: Step, error: KubewrightError | None, outcome: Outcome) -> bool:

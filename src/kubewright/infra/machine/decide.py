@@ -49,9 +49,10 @@ from kubewright.api.infra.names import (
 )
 from kubewright.api.infra.v1beta1 import KubewrightMachineStatus
 from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
+from kubewright.base import delays
 from kubewright.base.durations import format_duration, time_left
 from kubewright.base.plan import AT_ONCE, Awaited, Event, in_order
-from kubewright.driver.answers import in_one_line, with_console
+from kubewright.driver.answers import boot_failure, in_one_line, with_console
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.seen import AddFinalizer, Call, Plan, ReadConsole, Record, RemoveFinalizer, Seen
@@ -182,16 +183,32 @@ def await_node(seen: Seen) -> Plan | None:
         joined = true_condition(ConditionType.BOOTSTRAPPED)
         late = told is not None and told.status != TRUE
         return Plan(because="its VM has become a Node", report=joined) if late else None
-    within = seen.settings.node_within
-    if (left := since + within - seen.now) > timedelta(0):
-        return _complete_until(left)
-    if seen.console is None or (again := seen.console.at + within - seen.now) <= timedelta(0):
+    within, shown = seen.settings.node_within, seen.console.text if seen.console is not None else ""
+    why = boot_failure(shown)
+    if (again := _next_look(seen, since, failed=bool(why)) - seen.now) <= timedelta(0):
         return Plan((ReadConsole(),), because="no Node has come of its VM; its console is read")
+    if not why and since + within > seen.now:
+        return _complete_until(again)
+    reason, event = ConditionReason.NODE_MISSING, EventReason.NODE_MISSING
     message = f"no Node has come of its VM in {format_duration(within)}"
-    whole = with_console(f"{message}.", seen.console.text)
-    report = false_condition(ConditionType.BOOTSTRAPPED, ConditionReason.NODE_MISSING, WARNING, whole)
-    event = Event(EventReason.NODE_MISSING, in_one_line(whole), warning=True)
-    return Plan(wake=again, because=message, report=report, event=event)
+    if why:
+        reason, event = ConditionReason.BOOT_FAILED, EventReason.BOOT_FAILED
+        message = f"no Node has come of its VM: {why}"
+    whole = with_console(f"{message}.", shown)
+    report = false_condition(ConditionType.BOOTSTRAPPED, reason, WARNING, whole)
+    warning = Event(event, in_one_line(whole), warning=True)
+    return Plan(wake=again, because=message, report=report, event=warning)
+
+
+def _next_look(seen: Seen, since: datetime, *, failed: bool) -> datetime:
+    """When the console of a VM that is complete since then is to be read: soon, in case that its boot failed,
+    and again and again where the driver shows consoles; then every few minutes."""
+    late, console = since + seen.settings.node_within, seen.console
+    if console is None:
+        return min(since + delays.PREFLIGHT, late)
+    if failed or console.at >= late:
+        return console.at + seen.settings.node_within
+    return min(console.at + delays.PREFLIGHT, late) if console.text else late
 
 
 def report_complete(_seen: Seen) -> Plan:

@@ -74,7 +74,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
         """The one step that there is."""
         return self._taint(step)
 
-    def together(self, step: KeepFree) -> bool:
+    def together(self, step: KeepFree) -> object:
         """All machines are written beside each other."""
         return True
 

@@ -49,6 +49,7 @@ from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import outside_of_a_pass, with_uid, with_version
 from kubewright.machines.caches import TOKEN_PLACE, TOKEN_PLACE_QUOTED, Caches, Shared, wants_token
 from kubewright.machines.machine.decide import decide, event_of, refusal_of, status_refused
+from kubewright.machines.machine.living import awaits_boot
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.memory import Memory, Notes, is_unanswered
 from kubewright.machines.machine.seen import (
@@ -305,9 +306,10 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
 
     def closer(self, seen: Seen, plan: Plan) -> Awaitable[Seen] | None:
         """Before a machine is given up, its node is read live, and then its VM's console. It counts as
-        replaced from now on, before other workers decide about their machines."""
+        replaced from now on, before other workers decide about their machines. The console is read besides
+        while its VM boots."""
         if not _fails(plan):
-            return None
+            return self._looker.with_console(seen) if awaits_boot(seen) and not plan.steps else None
         self._memory.begin_replacement(_key(seen.machine), self._looker.group_of(seen.machine))
         return self._closer(seen)
 

@@ -59,7 +59,7 @@ from kubewright.api.machine.names import (
 from kubewright.base import delays
 from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE
-from kubewright.driver.answers import in_one_line
+from kubewright.driver.answers import boot_failure, in_one_line
 from kubewright.driver.errors import Code, DriverError, During
 from kubewright.driver.hot import digest, merged, read, written
 from kubewright.driver.life.seen import Verb
@@ -211,6 +211,10 @@ def _held_back(seen: Seen) -> bool:
     return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
 
 
+BOOT_GRACE = timedelta(minutes=2)
+"""How long after its boot was said to have failed a VM may still become a node."""
+
+
 def _joining(seen: Seen) -> Plan:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if seen.now > seen.creation_deadline:
@@ -218,11 +222,45 @@ def _joining(seen: Seen) -> Plan:
     left = seen.creation_deadline - seen.now + delays.JUST_PAST
     because = _why_not_joined(seen)
     if seen.phase is Phase.PENDING and not vm_incomplete(seen.machine):
-        return Plan(wake=left, because=because)
+        return _booting(seen, left, because)
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
         return Plan(wake=min(wait, left), because=because)
     return _tells(states.report(seen, Finding.NODE_AWAITED), left, because)
+
+
+def _booting(seen: Seen, left: timedelta, because: str) -> Plan:
+    """Its VM boots, or runs and is no node yet. What has failed is told at once; the machine is given up only
+    after a while, since commands of user data may fail on a node that joins all the same."""
+    last = seen.machine.status.last_operation
+    told = last.type == OperationType.CREATE and last.state == OperationState.FAILED
+    if why := boot_failure(seen.console):
+        since = (seen.begun.boot_since or last.last_update_time) if told else None
+        grace = seen.due(since or seen.now, BOOT_GRACE) - seen.now
+        if grace < timedelta(0):
+            return _tells(states.report(seen, Finding.BOOT_GIVEN_UP, why), AT_ONCE)
+        report = states.report(seen, Finding.BOOT_FAILED, why)
+        warning = (EventReason.BOOT_FAILED, in_one_line(report.description))
+        wake = min(left, grace + delays.JUST_PAST, delays.PREFLIGHT)
+        return Plan(wake=wake, because=f"its boot has failed: {why}", report=report, warning=warning)
+    if seen.node is None and (first := _until_first_look(seen)) > timedelta(0):
+        return Plan(wake=min(left, first), because=because)
+    if not seen.console:
+        return Plan(wake=left, because=because)
+    again = states.report(seen, Finding.NODE_AWAITED) if told else None  # it was booted anew
+    return Plan(wake=min(left, delays.PREFLIGHT), because=because, report=again)
+
+
+def awaits_boot(seen: Seen) -> bool:
+    """Whether its VM has run for a while and is no node yet: its console may say why."""
+    boots = seen.phase is Phase.PENDING and seen.settings.joins and not vm_incomplete(seen.machine)
+    waits = boots and seen.node is None and not seen.machine.metadata.deleting and not seen.unreachable
+    return waits and _until_first_look(seen) <= timedelta(0)
+
+
+def _until_first_look(seen: Seen) -> timedelta:
+    """How long its console is not looked at yet: most VMs become nodes before anything could be wrong."""
+    return seen.phase_since + delays.PREFLIGHT - seen.now
 
 
 def _why_not_joined(seen: Seen) -> str:

@@ -99,11 +99,12 @@ class Moments:
         self._phases = Witness(clock.now)
         self._nodes = NodeStates(clock.now)
         self._updates = Witness(clock.now)
+        self._boots = Witness(clock.now)
 
     def of(self, machine: Machine, node: Node | None) -> Begun:
         """The moments of one machine; notes its phase, and the state of its node, as they are now."""
         uid, phase = machine.metadata.uid, machine.status.current_status.phase
-        created = self._created.get(uid)
+        created, last = self._created.get(uid), machine.status.last_operation
         phase_since = self._phases.began(uid, phase, reported(machine) if created is None else None)
         told = condition_of(node.status.conditions, NodeConditionType.IN_PLACE_UPDATE) if node else None
         stage, dated = (told.reason, told.last_transition_time) if told else ("", None)
@@ -113,6 +114,7 @@ class Moments:
             phase_since=phase_since or created,
             node_since=self._nodes.since(uid, node),
             update_since=self._updates.began(uid, stage, dated),
+            boot_since=self._boots.began(uid, last.state, last.last_update_time),
         )
 
     def forget(self, uid: str) -> None:
@@ -122,6 +124,7 @@ class Moments:
         self._phases.forget(uid)
         self._nodes.forget(uid)
         self._updates.forget(uid)
+        self._boots.forget(uid)
 
     def follow(self, machines: Informer[Machine]) -> None:
         """Note the changes of these machines. What is there already, or a first list shows, did not happen

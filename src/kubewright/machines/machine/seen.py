@@ -294,7 +294,8 @@ class Begun:
 
     ``created`` it was made; ``deleted`` it was deleted; ``phase_since`` it came to the phase that it is in;
     ``node_since`` conditions of its node came to their status, by type; ``update_since`` the update in place
-    of its node came to the stage that it is at.
+    of its node came to the stage that it is at; ``boot_since`` its last operation
+    came to the state that it is in.
     """
 
     created: datetime | None = None
@@ -302,6 +303,7 @@ class Begun:
     phase_since: datetime | None = None
     node_since: Mapping[str, datetime] = field(default_factory=dict)
     update_since: datetime | None = None
+    boot_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +335,7 @@ class Seen:
     ``watching_since``  since when this process sees nodes at all; None: it has no watch (``cli.explain``)
     ``unreachable``  which cluster has not been seen for long; empty if none
     ``refused``      writes that an API server refused, or did not answer, not long ago
-    ``console``      the end of what its VM wrote to its console; read only before the machine is given up
+    ``console``      the end of what its VM wrote; read while it boots, and before the machine is given up
     ``unread``       why node or pods could not be looked at; None if they could, or need not
     """
 

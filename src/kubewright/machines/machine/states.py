@@ -76,6 +76,8 @@ class Finding(Enum):
     CREATION_FAILED_LATE = "its VM cannot be made, and the creation timeout is over"
     NODE_NAME_TAKEN = "another VM's node has the name that its own will want"
     NODE_AWAITED = "its VM is complete, its node has not joined or is not healthy yet"
+    BOOT_FAILED = "its VM says that its boot has failed, and its node has not joined"
+    BOOT_GIVEN_UP = "the boot of its VM has failed, and its node has not joined for a while after that"
     NOT_JOINED = "its VM exists, and it has no healthy node past the creation timeout"
     VM_COMPLETE = "its VM is complete, and there is no cluster that it could join"
     JOINED = "its node is healthy for the first time"
@@ -137,6 +139,10 @@ TABLE: tuple[Row, ...] = (
     Row(BUT_FAILED, Finding.NOT_CREATED, Phase.FAILED, CREATE, FAILED,
         "Machine {machine} was not created in {creation_timeout}: the driver has not answered since {asked}",
         code=Code.DeadlineExceeded.name),
+    Row((Phase.PENDING,), Finding.BOOT_FAILED, Phase.PENDING, CREATE, FAILED,
+        "Machine {machine} has not joined the cluster: {text}.", joining=True),
+    Row((Phase.PENDING,), Finding.BOOT_GIVEN_UP, Phase.FAILED, CREATE, FAILED,
+        "Machine {machine} failed to join the cluster: {text}."),
     Row(BUT_FAILED, Finding.NOT_JOINED, Phase.FAILED, CREATE, FAILED,
         "Machine {machine} failed to join the cluster in {creation_timeout}."),
     Row((*MAKING, Phase.FAILED, Phase.UNKNOWN), Finding.VM_COMPLETE, Phase.AVAILABLE, CREATE, SUCCESSFUL,
@@ -176,7 +182,7 @@ TABLE: tuple[Row, ...] = (
 )  # fmt: skip
 """The last sentence of a deletion's text names its step: MCM goes on from there (``deleting``)."""
 
-GIVEN_UP = (Finding.NOT_JOINED, Finding.HEALTH_TIMEOUT)
+GIVEN_UP = (Finding.BOOT_FAILED, Finding.BOOT_GIVEN_UP, Finding.NOT_JOINED, Finding.HEALTH_TIMEOUT)
 """What is found of a machine whose VM is there, and may say why."""
 
 _ROWS = {(phase, row.finding): row for row in TABLE for phase in row.phases}

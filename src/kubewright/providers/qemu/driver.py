@@ -31,6 +31,7 @@ from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.driver import hot
+from kubewright.driver.answers import LARGEST_CONSOLE, OFF
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.hot import Tags
@@ -61,6 +62,8 @@ HOT_FIELDS = (hot.FIELD,)
 TEND_SECONDS, WARM_SECONDS, SETTLED_SECONDS, QUIET_SECONDS = 10.0, 1.0, 5.0, 300.0
 """How often VMs are looked after; those that come to wait, and where all of them do; and since when no VM was
 made for a machine when a further one boots that is to wait."""
+CONSOLE_LINES = 200
+"""What a public image writes of keys and addresses after cloud-init has failed is less."""
 LARGEST_WOKEN = command.SEED_BYTES // 2
 """Bytes of user data; the names and the structure of a seed need room beside them."""
 WOKEN = "on: it had been booted before its machine was made, and was woken for it"
@@ -192,8 +195,8 @@ class QemuDriver:
         """The end of what the guest wrote to its first serial port (``contract.Consoles``)."""
         await self._open()
         found = await self._found(request)
-        lines = await asyncio.to_thread(record.last_lines, found.folder)
-        return "\n".join([*lines, *([f"the VM is off: {found.ended}"] if found.ended else [])])
+        lines = await asyncio.to_thread(record.last_lines, found.folder, CONSOLE_LINES, LARGEST_CONSOLE)
+        return "\n".join([*lines, *([f"{OFF}{found.ended}"] if found.ended else [])])
 
     async def host_address(self) -> str:
         """The first address of the bridge (``contract.Local``)."""
