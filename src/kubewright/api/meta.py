@@ -47,6 +47,11 @@ def extra_schema(**schema: Json) -> Meta:
     return Meta(extra={"required": False, "schema": schema})
 
 
+def written(zero: Json) -> Meta:
+    """Says of a field that Go writes it even where it is unset, and what for."""
+    return Meta(extra={"written": zero})
+
+
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 """Schema of a field whose unknown members the API server keeps."""
 ATOMIC = {"x-kubernetes-list-type": "atomic"}

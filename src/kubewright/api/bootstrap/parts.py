@@ -21,6 +21,7 @@ from kubewright.api.meta import (
     extra_schema,
     rules,
     text,
+    written,
 )
 
 
@@ -39,6 +40,7 @@ class ResourceSource(Value, frozen=True, kw_only=True):
     divisor: Annotated[
         Quantity | None,
         doc("What one unit is; 1 when unset."),
+        written("0"),
     ] = None
 
 

@@ -59,6 +59,7 @@ from kubewright.api.meta import (
     keyed,
     text,
     whole_seconds,
+    written,
 )
 from kubewright.wire.gvk import Resource
 
@@ -68,6 +69,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 OldConditions = Annotated[tuple[OldCondition, ...], doc(CONDITIONS)]
 FailureReason = Annotated[str | None, doc(FAILURE_REASON)]
 FailureMessage = Annotated[str | None, text(FAILURE_MESSAGE, 10240)]
+NEVER_UNSET = written(0)
 Generation = Annotated[Int64, doc(OBSERVED_GENERATION, minimum=1)]
 
 
@@ -141,9 +143,9 @@ class ClusterSpec(Value, frozen=True, kw_only=True):
         ObjectReference, doc("The object whose provider makes the cluster's infrastructure.")
     ] = ObjectReference()
     topology: Annotated[
-        Mapping[str, Json] | None,
+        Mapping[str, Json],
         doc("A topology made from a ClusterClass; not supported, and refused by validation.", **PRESERVE),
-    ] = None
+    ] = field(default_factory=dict)
     availability_gates: Annotated[
         tuple[AvailabilityGate, ...],
         doc(
@@ -407,9 +409,13 @@ class MachineSetV1Beta1(Value, frozen=True, kw_only=True):
     conditions: OldConditions = ()
     failure_reason: FailureReason = None
     failure_message: FailureMessage = None
-    fully_labeled_replicas: Annotated[Int32, doc("How many of them carry all labels of the template.")] = 0
-    ready_replicas: Annotated[Int32, doc("How many of them have a Node that is ready.")] = 0
-    available_replicas: Annotated[Int32, doc("How many of them have had one for minReadySeconds.")] = 0
+    fully_labeled_replicas: Annotated[
+        Int32, doc("How many of them carry all labels of the template."), NEVER_UNSET
+    ] = 0
+    ready_replicas: Annotated[Int32, doc("How many of them have a Node that is ready."), NEVER_UNSET] = 0
+    available_replicas: Annotated[
+        Int32, doc("How many of them have had one for minReadySeconds."), NEVER_UNSET
+    ] = 0
 
 
 class MachineSetDeprecated(Value, frozen=True, kw_only=True):
@@ -520,11 +526,13 @@ class MachineDeploymentV1Beta1(Value, frozen=True, kw_only=True):
     """What v1beta1 says of a deployment and v1beta2 does not."""
 
     conditions: OldConditions = ()
-    updated_replicas: Annotated[Int32, doc("How many machines have the current template.")] = 0
-    ready_replicas: Annotated[Int32, doc("How many machines have a Node that is ready.")] = 0
-    available_replicas: Annotated[Int32, doc("How many machines have had one for minReadySeconds.")] = 0
+    updated_replicas: Annotated[Int32, doc("How many machines have the current template."), NEVER_UNSET] = 0
+    ready_replicas: Annotated[Int32, doc("How many machines have a Node that is ready."), NEVER_UNSET] = 0
+    available_replicas: Annotated[
+        Int32, doc("How many machines have had one for minReadySeconds."), NEVER_UNSET
+    ] = 0
     unavailable_replicas: Annotated[
-        Int32, doc("How many are missing until all wanted machines are available.")
+        Int32, doc("How many are missing until all wanted machines are available."), NEVER_UNSET
     ] = 0
 
 
