@@ -15,7 +15,7 @@ from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
 from kubewright.controlplanes.component.seen import LONGEST_WAIT
 from kubewright.controlplanes.templates.choice import minor
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 from simulation.controlplanes import quorum
 from simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
 from simulation.controlplanes.etcd import Etcd

@@ -26,8 +26,8 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
-from kubewright.machines import world as machines_world
 from kubewright.machines.caches import Caches
+from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess import decide as excess_decide
 from kubewright.machines.machine import act, decide, deleting, look, making, states
 from kubewright.machines.machine import seen as machine_seen
@@ -321,7 +321,7 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
 def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    policy = type(machines_world.MACHINE_DEPLOYMENTS)
+    policy = type(MACHINE_DEPLOYMENTS)
     true = policy.status
 
     def one_more(*args: Any) -> Any:

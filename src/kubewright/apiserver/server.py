@@ -23,6 +23,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -37,6 +38,7 @@ from kubewright.apiserver.http.app import App, Counts, Page
 from kubewright.apiserver.http.dialing import Allowed, Dialer, Streams
 from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.apiserver.http.pki import write_private
+from kubewright.apiserver.http.webhooks import Caller, any_address
 from kubewright.apiserver.registry import strategy
 from kubewright.apiserver.registry.admission import (
     CLASSES,
@@ -49,8 +51,10 @@ from kubewright.apiserver.registry.admission import (
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.builtin.check import SYSTEM_CLASSES
 from kubewright.apiserver.registry.kind import IGNORE, Catalog, Options, ServedKind, Target
+from kubewright.apiserver.registry.reviews import Converting
 from kubewright.apiserver.registry.strategy import DeleteOptions
 from kubewright.apiserver.registry.tokens import KEY_BYTES, BootstrapTokens, Tokens
+from kubewright.apiserver.registry.versions import Conversions
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Refused, Store, record_of
@@ -71,6 +75,8 @@ class ApiServer:
     ``log``, when given, keeps the writes instead: a test that passes one sees every commit.
     ``admission``: the defaults and rules of custom kinds, which elsewhere are webhooks.
     ``allowed``: the addresses at which kubelets are asked, once it may ask any (``reach_kubelets``).
+    ``conversions``: between the versions of custom kinds, by group and kind; elsewhere they are webhooks.
+    ``webhooks``: the addresses at which conversion webhooks of other kinds are asked.
 
     ``accept_loss``: start also where the folder has less than was committed.
 
@@ -90,6 +96,8 @@ class ApiServer:
         accept_loss: bool = False,
         admission: Iterable[Rules[Any]] = (),
         allowed: Allowed = may_be_dialled,
+        conversions: Conversions = MappingProxyType({}),
+        webhooks: Allowed = any_address,
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
@@ -104,7 +112,8 @@ class ApiServer:
         if path is not None:
             log.claim(TOKEN_KEY_FILE)
         rules = {each.kind.resource: each for each in admission}
-        serving = Serving(self._store, self.catalog, clock, rules)
+        self._converting = Converting(conversions, Caller(self._store, webhooks), clock)
+        serving = Serving(self._store, self.catalog, clock, rules, self._converting)
         self._bootstrap_tokens = BootstrapTokens(self._secret, clock)
         writing = Writing(self._store, serving, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
@@ -144,6 +153,7 @@ class ApiServer:
         """End all watches, commit, and unlock the data folder."""
         self._app.measurements.close()
         await self.kubelets.close()
+        await self._converting.close()
         if self._background is not None:
             self._background.cancel()
             await asyncio.gather(self._background, return_exceptions=True)
@@ -377,7 +387,8 @@ class Housekeeping:
     def _served(self, group: str, plural: str) -> ServedKind | None:
         """A kind as it is served now: another schema may have been applied meanwhile."""
         names = ((kind, kind.resource.group, kind.resource.plural) for kind in self._catalog)
-        return next((kind for kind, *name in names if name == [group, plural]), None)
+        found = [kind for kind, *name in names if name == [group, plural]]
+        return max(found, key=lambda kind: kind.is_stored, default=None)
 
     async def _expire_events(self) -> None:
         """Delete the events whose version is at most the store's version of an hour ago: they were not

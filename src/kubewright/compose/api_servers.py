@@ -37,6 +37,7 @@ from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.dialing import Streams
+from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, TO_KUBELETS, Pki
 from kubewright.apiserver.server import ApiServer, opened
@@ -314,7 +315,7 @@ class Planes:
         path = self._path(address)
         log = None if path is None else await self._opened(path)
         try:
-            server = ApiServer(self._clock, path=path, log=log)
+            server = ApiServer(self._clock, path=path, log=log, webhooks=may_be_dialled)
             await server.start()
         except BaseException:  # no caller gets the server, so its data folder is closed here
             if log is not None:

@@ -21,16 +21,23 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kubewright.api.conditions import is_condition_true
+from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
 from kubewright.api.machine import excess, names
-from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, TerminatingReason
+from kubewright.api.machine.names import (
+    REASONED_CONDITIONS,
+    EventReason,
+    NodeConditionType,
+    Phase,
+    TerminatingReason,
+)
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import onto
 from kubewright.machines.machine.seen import DeleteNode
 from kubewright.nodes import marks
+from kubewright.nodes.health import conditions_differ
 from kubewright.nodes.marks import Desired
 from kubewright.wire import quantity
 
@@ -153,6 +160,83 @@ def _if_shared(node: Node, patch: Patch) -> Patch:
     if not patch or excess.PROOF_ANNOTATION not in node.metadata.annotations:
         return patch
     return onto(patch, node.metadata)
+
+
+def same(before: Node, after: Node) -> bool:
+    """Whether no decision about a machine can tell apart two nodes whose labels are equal."""
+    return before.metadata.annotations == after.metadata.annotations and _same_but_marks(before, after)
+
+
+def _same_but_marks(before: Node, after: Node) -> bool:
+    return (
+        before.spec == after.spec  # a Node has no generation
+        and before.status.capacity == after.status.capacity
+        and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
+    )
+
+
+def patched_alone(before: Node, after: Node, patch: Mapping[str, Any]) -> bool:
+    """Whether a node is what it was, and what this patch of its metadata says: no other client has written
+    between the two what decides about its machine."""
+    edits: Mapping[str, Any] = patch.get("metadata", {})
+    old, new = before.metadata, after.metadata
+    return (
+        old.deleting == new.deleting
+        and new.labels == _merged(old.labels, edits.get("labels", {}))
+        and new.annotations == _merged(old.annotations, edits.get("annotations", {}))
+        and _same_but_marks(before, after)
+    )
+
+
+def _merged(old: Mapping[str, str], edits: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    return {key: value for key, value in {**old, **edits}.items() if value is not None}
+
+
+def decides_as(machine: Machine, before: Node, after: Node) -> bool:
+    """Whether two versions of a node decide the same about its machine."""
+    old, new = before.metadata, after.metadata
+    if old.resource_version == new.resource_version:
+        return old.uid == new.uid
+    alike = (old.uid, old.deleting, old.labels) == (new.uid, new.deleting, new.labels)
+    if not alike or same(before, after):
+        return alike
+    return rollout_alone(before, after) and not heeds_rollouts(machine, before, after)
+
+
+def rollout_alone(before: Node, after: Node) -> bool:
+    """Whether two nodes whose labels are equal differ in nothing but marks of a rollout."""
+    return same(_unmarked(before), _unmarked(after))
+
+
+def _unmarked(node: Node) -> Node:
+    """The node without the marks of a rollout."""
+    others = {key: text for key, text in node.metadata.annotations.items() if key not in _KEEP_AUTOSCALER_OFF}
+    taints = tuple(each for each in node.spec.taints if each.key != names.PREFER_NO_SCHEDULE)
+    metadata = structs.replace(node.metadata, annotations=others)
+    return structs.replace(node, metadata=metadata, spec=structs.replace(node.spec, taints=taints))
+
+
+def heeds_rollouts(machine: Machine, *nodes: Node) -> bool:
+    """Whether the marks of a rollout on these nodes, or that they go, may matter to their machine: it is
+    preserved or kept free, is asked to be, or its node template names the same keys."""
+    template, current = machine.spec.node_template, machine.status.current_status
+    if current.preserve_expiry_time is not None or names.PRESERVE_ANNOTATION in machine.metadata.annotations:
+        return True
+    keys = (*_KEEP_AUTOSCALER_OFF, names.PREFER_NO_SCHEDULE)
+    if any(key in template.metadata.annotations for key in keys) or excess.effects_of(template):
+        return True
+    if any(taint.key in keys for taint in template.spec.taints):
+        return True
+    return any(_heeded(node, keys) for node in nodes)
+
+
+def _heeded(node: Node, keys: Iterable[str]) -> bool:
+    annotations, conditions = node.metadata.annotations, node.status.conditions
+    applied = annotations.get(names.LAST_APPLIED_ANNOTATION, "")
+    if names.PRESERVE_ANNOTATION in annotations or excess.PROOF_ANNOTATION in annotations:
+        return True
+    preserved = condition_of(conditions, NodeConditionType.PRESERVED) is not None
+    return preserved or any(key in applied for key in keys)
 
 
 def deletion(node: Node) -> DeleteNode:

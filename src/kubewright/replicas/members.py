@@ -80,7 +80,7 @@ class MemberIndex(Generic[Obj, M]):
         def changed(before: M | None, after: M | None) -> None:
             wait = self.gather_seconds(least, *owners_of(before, after))
             for key in sorted(keys_of(before, after), key=str):
-                controller.enqueue(key, why, after=wait)
+                controller.enqueue(key, why, after=wait, at_latest=True)
 
         self.listen(changed)
 

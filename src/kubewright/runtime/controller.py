@@ -224,9 +224,12 @@ class Controller:
         self._admitted = admitted
         return self.watches(informer, only(comes))
 
-    def enqueue(self, key: Key, why: str = "", *, after: float = 0.0) -> None:
-        """Ask for a pass over ``key``, at once or in ``after`` seconds."""
-        self._queue.add_after(key, after, why)
+    def enqueue(self, key: Key, why: str = "", *, after: float = 0.0, at_latest: bool = False) -> None:
+        """Ask for a pass over ``key``, at once or in ``after`` seconds.
+
+        ``at_latest``: a pass that begins sooner will do as well.
+        """
+        self._queue.add_after(key, after, why, at_latest=at_latest)
 
     async def run(self) -> None:
         """Work until ``close``; cancelling it cancels the running passes."""
@@ -272,7 +275,7 @@ class Controller:
         why = f"{resource} {change.key} {verb}"
         for key in keys:
             if wait > 0:
-                self._queue.add_after(key, wait, why)
+                self._queue.add_after(key, wait, why, at_latest=True)
             else:
                 self._queue.add(key, why, low_priority=low_priority)
 
@@ -340,10 +343,12 @@ class Controller:
         """
         queue = self._queue
         match outcome:
-            case Result(after) if after is not None:
-                queue.forget(key)
+            case Result(after):
+                queue.went_well(key)
                 why = "its plan asked for it"
-            case Result() | OnChange():
+                if after is None:
+                    return None, ""
+            case OnChange():
                 queue.forget(key)
                 return None, ""
             case After(seconds) if seconds >= LOOK_AGAIN_BELOW:
@@ -354,7 +359,7 @@ class Controller:
                 return queue.retry(key, "retry with backoff"), "retry with backoff"
             case _:
                 assert_never(outcome)
-        queue.add_after(key, after, why)
+        queue.add_after(key, after, why, at_latest=True)
         return after, why
 
 

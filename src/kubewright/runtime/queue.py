@@ -6,9 +6,11 @@ Theory.      A key is in up to three sets. *Dirty*: a pass is asked for and has 
              line. So an add that comes during a pass leads to another one after it, a
              thousand adds lead to one, and the reconciler sees every change without hurry.
              A key has one delay, the earliest that was asked for: a later one adds nothing, since
-             the pass at the earlier moment asks for the next. An add of *low priority* counts as if it
-             had come ``OVERTAKEN_BY`` adds later: after a start, ten thousand first passes let a user's
-             change pass, and still no key starves.
+             the pass at the earlier moment asks for the next. What a pass has asked for itself, or a
+             debounce, is a delay *at the latest*: a pass that began later and went well has seen what it
+             was for, and has said anew when the next one comes, so it ends that delay (``went_well``).
+             An add of *low priority* counts as if it had come ``OVERTAKEN_BY`` adds later: after a start,
+             ten thousand first passes let a user's change pass, and still no key starves.
 Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
              order they came, those of low priority apart. No delay ends early (beyond the loop's own
              resolution). One timer for all delays: nothing polls, and on a virtual loop the order is
@@ -89,11 +91,13 @@ class QueueStatistics:
 @dataclass(frozen=True, slots=True)
 class _Place:
     """The place of a dirty key: ``at`` is since when (monotonic seconds), ``rank`` where in the line. Of a
-    delayed key: ``at`` is until when. And why."""
+    delayed key: ``at`` is until when, ``rank`` when it was asked for, and ``at_latest`` whether a pass that
+    begins sooner will do as well. And why."""
 
     at: float
     why: str
     rank: int = 0
+    at_latest: bool = False
 
 
 _END = (-1, None)
@@ -117,7 +121,8 @@ class Queue:
         self._limit = limit
         self._line: asyncio.PriorityQueue[tuple[int, Key | None]] = asyncio.PriorityQueue()
         self._dirty: dict[Key, _Place] = {}
-        self._running: dict[Key, float] = {}
+        self._running: dict[Key, tuple[float, int]] = {}
+        """Since when, and which was the last sequence number by then."""
         self._delayed: dict[Key, _Place] = {}
         self._alarms: list[tuple[float, int, Key]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -157,18 +162,28 @@ class Queue:
         if key not in self._running:
             self._line.put_nowait((place.rank, key))
 
-    def add_after(self, key: Key, seconds: float, why: str = "") -> None:
-        """Ask for a pass in ``seconds``; of several such times for a key the earliest counts."""
+    def add_after(self, key: Key, seconds: float, why: str = "", *, at_latest: bool = False) -> None:
+        """Ask for a pass in ``seconds``; of several such times for a key the earliest counts.
+
+        ``at_latest``: one that begins sooner, for whatever reason, and goes well will do as well.
+        """
         if seconds <= 0:
             self.add(key, why)
             return
-        at = self._clock.monotonic() + max(seconds, FINEST_SECONDS)
-        if self._closed or ((known := self._delayed.get(key)) and known.at <= at):
+        if self._closed:
             return
+        at = self._clock.monotonic() + max(seconds, FINEST_SECONDS)
+        self._sequence += 1
+        known = self._delayed.get(key)
         if known is None:
             self._admit(key)
-        self._delayed[key] = _Place(at, why)
-        self._sequence += 1
+        elif known.at <= at:
+            at_latest = at_latest and known.at_latest
+            self._delayed[key] = _Place(known.at, known.why, self._sequence, at_latest)
+            return
+        else:
+            at_latest = at_latest and known.at_latest
+        self._delayed[key] = _Place(at, why, self._sequence, at_latest)
         heapq.heappush(self._alarms, (at, self._sequence, key))
         if len(self._alarms) > 2 * len(self._delayed) + 64:
             self._sweep()
@@ -179,12 +194,20 @@ class Queue:
         self._retries += 1
         self._failures[key] += 1
         delay = max(at_least, self._curve.delay(self._failures[key], self._clock.random.random()))
-        self.add_after(key, delay, why)
+        self.add_after(key, delay, why, at_latest=True)
         return delay
 
     def forget(self, key: Key) -> None:
-        """``key`` went well: its next failure is its first."""
+        """The next failure of ``key`` is its first."""
         self._failures.pop(key, None)
+
+    def went_well(self, key: Key) -> None:
+        """The pass over ``key`` that runs went well: its next failure is its first, and it has seen what a
+        delay at the latest was for that had been asked for before it began."""
+        self._failures.pop(key, None)
+        place = self._delayed.get(key)
+        if place is not None and place.at_latest and place.rank <= self._running[key][1]:
+            del self._delayed[key]
 
     async def get(self) -> Turn | None:
         """The next key in line; None once the queue is closed. Each key needs its ``done``."""
@@ -198,7 +221,7 @@ class Queue:
                 break
         now = self._clock.monotonic()
         del self._dirty[key]
-        self._running[key] = now
+        self._running[key] = now, self._sequence
         self._idle.clear()
         return Turn(key, place.why, now - place.at)
 
@@ -235,7 +258,7 @@ class Queue:
     def statistics(self) -> QueueStatistics:
         """A picture of this moment."""
         now = self._clock.monotonic() if self._running else 0.0
-        ages = [now - since for since in self._running.values()]
+        ages = [now - since for since, _ in self._running.values()]
         return QueueStatistics(
             waiting=len(self._dirty),
             running=len(self._running),

@@ -10,12 +10,17 @@ Own writes.  The watch shows our own write of a status, too, often before its an
              wakes no pass: while a write is under way ``matters`` drops changes of the status alone, and
              notes the newest version that it dropped. If that is newer than the version in the answer,
              another client has written after us, and the reconciler looks again at once.
+Echoes.      A pass may have written all that its object is to have for now; the watch and our own caches tell
+             of that as of any change. ``Echoes`` holds such changes back until the pass is over. If it has
+             read or written itself what the caches show then, none of them calls for another pass; else they
+             do. What was held back is compared by what is there, so nothing depends on whether the answer or
+             the watch came first, nor on an event that was lost.
 Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
              something new. The event of our own status write wakes no pass; what others write is corrected.
 Called by    ``kernel``, and reconcilers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
@@ -25,12 +30,44 @@ from kubewright.api.meta import Object, ObjectMeta
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
-from kubewright.runtime.controller import status_alone
+from kubewright.runtime.controller import ToKeys, status_alone
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.pace import UNPACED, Pace
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+
+class Echoes:
+    """Changes of the objects that passes write, held back while such a pass runs. ``wake`` enqueues a key."""
+
+    def __init__(self, wake: Callable[[Key, str], None]) -> None:
+        self._wake = wake
+        self._held: dict[Key, bool] = {}
+        """The keys whose passes hold changes back, and whether there was one."""
+
+    def begin(self, key: Key) -> None:
+        """The pass over this key knows what it is about to write."""
+        self._held[key] = False
+
+    def end(self, key: Key, *, known: bool) -> None:
+        """It is over; ``known``: the caches show nothing but what it has read and written."""
+        if self._held.pop(key, False) and not known:
+            self._wake(key, "more has changed than it wrote itself")
+
+    def but_own(self, to_keys: ToKeys) -> ToKeys:
+        """``to_keys`` without the keys that hold changes back."""
+
+        def keys(change: Change[Any]) -> Iterable[Key]:
+            return [key for key in to_keys(change) if not self._holds(key)]
+
+        return keys
+
+    def _holds(self, key: Key) -> bool:
+        if key not in self._held:
+            return False
+        self._held[key] = True
+        return True
 
 
 class Reports:

@@ -1,8 +1,12 @@
-"""What a scrape says of how long machines took, and of the queues under MCM's names."""
+"""What a scrape says of how long machines took, of their passes, and of the queues under MCM's names."""
 
 import re
 
-from kubewright.testing.world import World, embedded_world, short_timeouts
+from kubewright.api.core import NODE
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
+from kubewright.wire.gvk import Key
 
 ROW = re.compile(r"^(mcm_\w+)\{(.*?)\} (\S+)$", re.MULTILINE)
 
@@ -53,3 +57,39 @@ async def stale(world: World) -> float:
     answer = await world.client.send(world.client.request("GET", "/metrics"))
     (value,) = re.findall(r"^mcm_machine_stale_machines_total (\S+)$", answer.body.decode(), re.MULTILINE)
     return float(value)
+
+
+PASSES = re.compile(r'^workqueue_work_duration_seconds_count\{name="machine"\} (\S+)$', re.MULTILINE)
+
+
+async def passes(world: World) -> int:
+    """How many passes over machines there have been."""
+    answer = await world.client.send(world.client.request("GET", "/metrics"))
+    found = PASSES.search(answer.body.decode())
+    assert found is not None
+    return int(float(found[1]))
+
+
+async def test_what_a_machine_itself_writes_and_the_marks_of_a_rollout_call_for_no_pass() -> None:
+    """It gets its finalizer, and its class too; its VM is asked for, and recorded; its node joins. Later it is
+    cordoned, drained and its VM deleted, then its node, then its finalizer goes, and it is gone."""
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m1")
+        await world.until(in_phase(Phase.RUNNING), "it runs")
+        await world.clock.sleep(30)
+        made = await passes(world)
+        assert made == 5
+        mark = {"metadata": {"annotations": {names.SCALE_DOWN_DISABLED_ANNOTATION: "true"}}}
+        await world.client.patch(NODE, Key("", "m1"), mark)
+        await world.clock.sleep(5)
+        assert await passes(world) == made
+        await world.client.patch(
+            NODE, Key("", "m1"), {"metadata": {"labels": {names.MACHINE_NAME_LABEL: None}}}
+        )
+        await world.clock.sleep(5)
+        assert (await world.client.get(NODE, Key("", "m1"))).metadata.labels[names.MACHINE_NAME_LABEL] == "m1"
+        before = await passes(world)
+        await world.unmake("m1")
+        await world.until(lambda seen: not seen.machines, "it is gone")
+        await world.clock.sleep(5)
+        assert await passes(world) - before == 5

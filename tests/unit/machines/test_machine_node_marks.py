@@ -13,6 +13,10 @@ from kubewright.api.machine.names import (
     LAST_APPLIED_ANNOTATION,
     MACHINE_NAME_LABEL,
     NODE_FINALIZER,
+    PREFER_NO_SCHEDULE,
+    PRESERVE_ANNOTATION,
+    SCALE_DOWN_DISABLED_ANNOTATION,
+    SCALE_DOWN_DISABLED_BY_US_ANNOTATION,
     TerminatingReason,
 )
 from kubewright.api.machine.v1alpha1 import MACHINE
@@ -20,6 +24,7 @@ from kubewright.machines import node_marks
 from kubewright.wire.patch import apply_merge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+READY = {"type": "Ready", "status": "True"}
 
 
 def node(labels=None, annotations=None, taints=(), conditions=()):
@@ -178,3 +183,59 @@ def test_the_finalizer_goes_from_the_very_version_that_was_seen():
     assert (step.name, step.uid, step.finalizers, step.version) == ("n", "u", ("f",), "7")
     assert node_marks.deletion(at("8", "f", NODE_FINALIZER)) == step
     assert node_marks.deletion(at("7", "f")).finalizers is None
+
+
+DISABLED, BY_US = SCALE_DOWN_DISABLED_ANNOTATION, SCALE_DOWN_DISABLED_BY_US_ANNOTATION
+MARKED = node(
+    annotations={DISABLED: "true", BY_US: "true"},
+    taints=[{"key": PREFER_NO_SCHEDULE, "value": "True", "effect": "PreferNoSchedule"}],
+)
+
+
+def after(of: Node) -> Node:
+    return NODE.from_plain(apply_merge(NODE.to_plain(of), {"metadata": {"resourceVersion": "8"}}))
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "now", "same"),
+    [
+        pytest.param(machine(), node(), MARKED, True, id="marks of a rollout"),
+        pytest.param(machine(), MARKED, node(), True, id="they go"),
+        pytest.param(machine(), node(), node(annotations={"a": "b"}), False, id="another annotation"),
+        pytest.param(machine(), node(), node({"a": "b"}), False, id="a label"),
+        pytest.param(machine(), node(), node(taints=[{"key": "a", "effect": "NoSchedule"}]), False, id="a taint"),
+        pytest.param(machine(annotations={DISABLED: "true"}), MARKED, node(), False, id="of its template"),
+        pytest.param(
+            machine(taints=[{"key": PREFER_NO_SCHEDULE, "effect": "PreferNoSchedule"}]),
+            MARKED, node(), False, id="a taint of its template",
+        ),
+        pytest.param(
+            machine(), node(annotations={LAST_APPLIED_ANNOTATION: json.dumps({"metadata": {"annotations": {DISABLED: ""}}})}),
+            node(annotations={
+                DISABLED: "true",
+                LAST_APPLIED_ANNOTATION: json.dumps({"metadata": {"annotations": {DISABLED: ""}}}),
+            }),
+            False, id="of the template before",
+        ),
+        pytest.param(
+            machine(), node(annotations={PRESERVE_ANNOTATION: "now"}),
+            node(annotations={PRESERVE_ANNOTATION: "now", DISABLED: "true"}), False, id="it is to be preserved",
+        ),
+    ],
+)  # fmt: skip
+def test_which_versions_of_a_node_decide_the_same(of, before: Node, now: Node, same: bool) -> None:
+    assert node_marks.decides_as(of, before, after(now)) is same
+
+
+@pytest.mark.parametrize(
+    ("now", "alone"),
+    [
+        pytest.param(node({"a": "b"}, {"c": "d"}), True, id="what the patch says"),
+        pytest.param(node({"a": "b"}, {"c": "d", "e": "f"}), False, id="another annotation"),
+        pytest.param(node({"a": "b", "x": "y"}, {"c": "d"}), False, id="another label"),
+        pytest.param(node({"a": "b"}, {"c": "d"}, conditions=[READY]), False, id="a condition"),
+    ],
+)
+def test_whether_a_node_has_only_what_a_patch_without_a_version_put_there(now: Node, alone: bool) -> None:
+    patch = {"metadata": {"uid": "u", "labels": {"a": "b", "old": None}, "annotations": {"c": "d"}}}
+    assert node_marks.patched_alone(node({"old": "1"}), now, patch) is alone

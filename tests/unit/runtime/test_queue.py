@@ -96,6 +96,45 @@ async def test_delays_ring_in_the_order_of_their_moments(queue, looptime):
     assert looptime == 3
 
 
+async def test_a_pass_that_went_well_ends_the_delays_at_the_latest_from_before_it_and_no_others(
+    queue, looptime
+):
+    """A has one from before its pass; B one that came while its pass ran; C one to the moment."""
+    queue.add_after(A, 10, at_latest=True)
+    queue.add_after(C, 10)
+    for key in (A, B, C):
+        queue.add(key)
+        await take(queue)
+    queue.add_after(B, 10, at_latest=True)
+    for key in (A, B, C):
+        queue.went_well(key)
+        queue.done(key)
+    assert [(await take(queue)).key for _ in range(2)] == [C, B]
+    assert looptime == 10
+    assert queue.statistics().delayed == 0
+
+
+async def test_a_pass_that_failed_ends_no_delay(queue, looptime):
+    queue.add_after(A, 10, at_latest=True)
+    queue.add(A)
+    await take(queue)
+    queue.forget(A)
+    queue.done(A)
+    await take(queue)
+    assert looptime == 10
+
+
+async def test_two_delays_of_which_one_is_to_the_moment_are_one_to_the_moment(queue, looptime):
+    queue.add_after(A, 20)
+    queue.add_after(A, 10, at_latest=True)
+    queue.add(A)
+    await take(queue)
+    queue.went_well(A)
+    queue.done(A)
+    await take(queue)
+    assert looptime == 10
+
+
 @pytest.mark.parametrize("seconds", [0, -1])
 async def test_no_delay_means_now(queue, looptime, seconds):
     queue.add_after(A, seconds, "at once")

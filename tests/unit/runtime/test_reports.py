@@ -21,7 +21,7 @@ from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
 from kubewright.replicas.set.policy import Failure, with_failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.pace import STATUS_SECONDS, UNPACED, Pace
-from kubewright.runtime.reports import Reports
+from kubewright.runtime.reports import Echoes, Reports
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import NotFound, to_status
@@ -291,3 +291,27 @@ def failed(reason: str, message: str, since: datetime = T0) -> Condition:
 )
 def test_the_condition_of_a_failure(before, failure, after) -> None:
     assert with_failure(before, Failure(*failure) if failure else None, Condition, LATER) == after
+
+
+@pytest.mark.parametrize(
+    ("changes", "known", "wakes"),
+    [
+        pytest.param(1, True, [], id="its own writes"),
+        pytest.param(2, False, ["a"], id="more than its own writes"),
+        pytest.param(0, False, [], id="a pass that failed before it wrote"),
+    ],
+)
+def test_what_a_pass_holds_back_calls_for_one_pass_if_it_did_not_write_all_of_it(
+    changes: int, known: bool, wakes: list[str]
+) -> None:
+    woken: list[str] = []
+    echoes = Echoes(lambda key, _why: woken.append(key.name))
+    key, other = Key("", "a"), Key("", "b")
+    change: Change[object] = Change(key, None, None, lambda _header: None)
+    to_keys = echoes.but_own(lambda _change: (key, other))
+    echoes.begin(key)
+    for _ in range(changes):
+        assert list(to_keys(change)) == [other]
+    echoes.end(key, known=known)
+    assert woken == wakes
+    assert list(to_keys(change)) == [key, other]

@@ -567,12 +567,8 @@ class KubeadmConfigStatus(Value, frozen=True, kw_only=True):
 class KubeadmConfig(KubeObject, frozen=True, kw_only=True):
     """How one machine becomes a node of its cluster, by kubeadm."""
 
-    spec: Annotated[KubeadmConfigSpec, doc("How the machine becomes a node.", minProperties=1)] = (
-        KubeadmConfigSpec()
-    )
-    status: Annotated[KubeadmConfigStatus, doc("Whether the data is there.", minProperties=1)] = (
-        KubeadmConfigStatus()
-    )
+    spec: Annotated[KubeadmConfigSpec, doc("How it becomes a node.", minProperties=1)] = KubeadmConfigSpec()
+    status: Annotated[KubeadmConfigStatus, doc("What is there.", minProperties=1)] = KubeadmConfigStatus()
 
 
 class KubeadmConfigTemplateResource(Value, frozen=True, kw_only=True):

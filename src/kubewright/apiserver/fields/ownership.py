@@ -10,8 +10,8 @@ Theory.      A create, an update or a patch makes its manager the only one of th
              ``kubectl apply`` kept what it applied in an annotation, before there were managers: for the
              manager ``kubectl`` fields that still are as the annotation says are no conflict.
              A kind may have several versions, and each entry names fields in the terms of the version in
-             which its manager wrote. So the difference is computed in each of these versions; managers of
-             a version that is no longer served are forgotten.
+             which its manager wrote. So the difference is computed in each of these versions, of the objects
+             as they are converted to it; managers of a version that there is no longer are forgotten.
 Invariants.  A refused apply changes nothing. At most ``MOST_UPDATERS`` entries come from updates: older ones
              of one version are joined.
 Source       Kubernetes' structured merge and kube-apiserver's field manager, ``ancient-changes`` included, as
@@ -52,7 +52,10 @@ from kubewright.apiserver.schema.node import Node
 
 Object = dict[str, Any]
 Schemas = Callable[[str], Node | None]
-"""The schema of a version of the kind; None when it is not served. Versions differ in their schema only."""
+"""The schema of a version of the kind; None when there is none."""
+
+Convert = Callable[[Object, str], Object]
+"""An object of the kind in another version."""
 
 MOST_UPDATERS = 10
 ANCIENT = "ancient-changes"
@@ -79,6 +82,7 @@ class Write:
     ``subresource``  through which it is written; empty for the object itself
     ``time``         of the write (RFC 3339)
     ``schemas``      of the versions of the kind
+    ``convert``      an object in one of these
     ``builtin``      the kind is built in: kube-apiserver compares its objects as Go types
     ``ignored``      what the endpoint of the write cannot change
     """
@@ -88,6 +92,7 @@ class Write:
     subresource: str
     time: str
     schemas: Schemas
+    convert: Convert = lambda obj, _version: obj
     builtin: bool = False
     ignored: Sequence[Path] = ()
 
@@ -122,7 +127,8 @@ class Change:
         if schema is None:
             return None
         old, new = (
-            rewritten(with_zeros, schema, obj, builtin=write.builtin) for obj in (self._old, self._new)
+            rewritten(with_zeros, schema, write.convert(obj, version), builtin=write.builtin)
+            for obj in (self._old, self._new)
         )
         return difference(schema, old, new).outside(write.ignored)
 
@@ -253,26 +259,35 @@ def _pruned(write: Write, managers: Managers, obj: Object, last: Managed | None)
     """The merged object without what only the applier's last entry has.
 
     What a field contains goes with it, unless it has a manager; a field that only leads to others stays
-    while one of them does.
+    while one of them does. All this is decided in the version of that entry, and for what others have in
+    the versions of theirs; so it is the same whichever version the applier names now.
     """
     schema = write.schemas(last.version) if last is not None and last.paths else None
     if last is None or schema is None:
         return obj
+    whole = write.convert(obj, last.version)
     before = with_parents(schema, last.paths)
-    left = without(schema, obj, before)
-    for version in sorted({managed.version for managed in managers.values()}):
-        left = _with_managed(write, version, managers, obj, left)
-    here = with_parents(schema, field_set(schema, obj))
+    left = without(schema, whole, before)
+    for version in _versions(managers, last.version):
+        left = _with_managed(write, version, managers, whole, left)
+    left = write.convert(left, last.version)
+    here = with_parents(schema, field_set(schema, whole))
     there = with_parents(schema, field_set(schema, left))
-    pruned: Object = without(schema, obj, (here - there) & before)
-    return pruned
+    pruned: Object = without(schema, whole, (here - there) & before)
+    return write.convert(pruned, write.version)
+
+
+def _versions(managers: Managers, first: str) -> list[str]:
+    """The versions of all entries, one of them first."""
+    return sorted({managed.version for managed in managers.values()}, key=lambda each: (each != first, each))
 
 
 def _with_managed(write: Write, version: str, managers: Managers, whole: Object, left: Object) -> Object:
-    """``left`` with those parts of ``whole`` that a manager has in this version."""
+    """``left`` with those parts of ``whole`` that a manager has in this version; in this version."""
     schema = write.schemas(version)
     if schema is None:
         return left
+    whole, left = write.convert(whole, version), write.convert(left, version)
     managed = NONE.union(*(each.paths for each in managers.values() if each.version == version))
     keep = with_parents(schema, field_set(schema, left)) | with_parents(schema, managed)
     result: Object = without(schema, whole, with_parents(schema, field_set(schema, whole)) - keep)

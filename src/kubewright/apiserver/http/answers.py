@@ -366,6 +366,13 @@ def with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     return replace(answer, headers={**answer.headers, "warning": ", ".join(lines)})
 
 
+def also_warned(answer: Response, text: str) -> Response:
+    """The answer with one more warning, before the others."""
+    first = f"299 - {orjson.dumps(text).decode()}"
+    others = answer.headers.get("warning")
+    return replace(answer, headers={**answer.headers, "warning": f"{first}, {others}" if others else first})
+
+
 def failure(error: ApiError) -> Response:
     """The Status of an error, with the headers that go with it."""
     status = to_status(error)

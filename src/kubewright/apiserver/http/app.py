@@ -233,6 +233,9 @@ class App:
             log.exception("a request failed", method=request.method, path=request.path)
             answer = answers.failure(ServerError("Internal error occurred: see the server's log"))
         if path is not None:
+            kind = self._catalog.find(path.group, path.version, path.plural)
+            if kind is not None and kind.deprecated:
+                answer = answers.also_warned(answer, kind.deprecated)
             counted = _COUNTED_AS.get(verb, request.method)
             client = request.headers.get("user-agent", "")
             self.counts.add(Call(counted, path.group, path.plural, path.subresource, answer.status), client)

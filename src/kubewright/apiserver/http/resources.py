@@ -31,13 +31,14 @@ from kubewright.apiserver.http.requests import ResourcePath, WatchOptions
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog, Options, ServedKind, Target
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import Filter, Reading, filter_of, seen_as
+from kubewright.apiserver.registry.reading import Filter, ListOptions, Page, Reading, filter_of, seen_as
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.registry.strategy import edit_of
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Change, Record, Watcher
 from kubewright.base.clock import Clock
-from kubewright.wire.errors import ApiError, Gone, to_status
+from kubewright.wire.errors import ApiError, to_status
 from kubewright.wire.http import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 from kubewright.wire.watch import ADDED, ERROR, encode, pieces
 
@@ -78,20 +79,21 @@ class _View:
     """Changes in the form that this client has asked for."""
 
     def __init__(self, target: Target, matches: Filter, form: Form, clock: Clock) -> None:
-        self._kind, self._matches, self._form, self._clock = target.kind, matches, form, clock
+        self.kind, self._matches, self._form, self._clock = target.kind, matches, form, clock
         self._first = True
 
-    def initial(self, records: Iterable[Record]) -> Iterator[bytes]:
-        for record in records:
-            yield from self._line(ADDED, self._kind.in_version(record))
+    def initial(self, records: Iterable[Record], *, chosen: bool = True) -> Iterator[bytes]:
+        """Objects that there were; ``chosen``: all of them match."""
+        for record in records if chosen or self._matches.everything else filter(self._matches, records):
+            yield from self._line(ADDED, self.kind.in_version(record))
 
     def changed(self, changes: Iterator[Change]) -> Iterator[bytes]:
         for change in changes:
-            if (seen := seen_as(self._matches, self._kind, change)) is not None:
+            if (seen := seen_as(self._matches, self.kind, change)) is not None:
                 yield from self._line(*seen)
 
     def bookmark(self, version: int, *, ends_initial: bool = False) -> bytes:
-        return answers.bookmark(self._kind, version, ends_initial=ends_initial, wanted=self._form)
+        return answers.bookmark(self.kind, version, ends_initial=ends_initial, wanted=self._form)
 
     def failed(self, error: ApiError) -> bytes:
         return encode(ERROR, orjson.dumps(to_status(error)))
@@ -99,7 +101,7 @@ class _View:
     def _line(self, type_: str, data: bytes) -> Iterator[bytes]:
         if self._form.shape == answers.PLAIN:
             return pieces(type_, data, CHUNK_BYTES)
-        line = answers.event(self._kind, type_, data, self._form, self._clock.now(), first=self._first)
+        line = answers.event(self.kind, type_, data, self._form, self._clock.now(), first=self._first)
         self._first = False
         return iter((line,))
 
@@ -116,9 +118,13 @@ class _Stream(AsyncGenerator[bytes, None]):
         self._ends = now + (wanted.timeout or SHORTEST_SECONDS * (1 + clock.random.random()))
         self._marked = now
         self._pieces: Iterator[bytes] = iter(())
+        self._unconverted: Initial | None = None
+        """What comes first, where a webhook must convert it."""
 
     def beginning(self, found: Initial | None) -> "_Stream":
-        if found is not None:
+        if found is not None and self._view.kind.by_webhook:
+            self._unconverted = found
+        elif found is not None:
             self._pieces = self._initial(*found)
         return self
 
@@ -144,8 +150,11 @@ class _Stream(AsyncGenerator[bytes, None]):
         while True:
             if chunk := self._chunk():
                 return chunk
+            if self._unconverted is not None:
+                self._pieces = await self._converted(*self._unconverted)
+                continue
             if changes := self._watcher.take():
-                self._pieces = self._view.changed(iter(changes))
+                self._pieces = await self._changed(changes)
                 continue
             now = self._clock.monotonic()
             if self._watcher.ended or now >= self._ends:
@@ -181,13 +190,36 @@ class _Stream(AsyncGenerator[bytes, None]):
         try:
             for records in parts:
                 yield from self._view.initial(records)
-        except Gone as error:
-            self._ends = self._clock.monotonic()
-            self._watcher.close()
-            yield self._view.failed(error)
+        except ApiError as error:
+            yield self._failed(error)
             return
         if self._marks_initial:
             yield self._view.bookmark(version, ends_initial=True)
+
+    async def _converted(self, version: int, parts: Iterator[Sequence[Record]]) -> Iterator[bytes]:
+        """The next part of the objects that there were, by a webhook."""
+        try:
+            if (records := next(parts, None)) is not None:
+                return self._view.initial(await self._reading.seen(self._view.kind, records), chosen=False)
+        except ApiError as error:
+            self._unconverted = None
+            return iter((self._failed(error),))
+        self._unconverted = None
+        return iter((self._view.bookmark(version, ends_initial=True),) if self._marks_initial else ())
+
+    async def _changed(self, changes: Sequence[Change]) -> Iterator[bytes]:
+        if not self._view.kind.by_webhook:
+            return self._view.changed(iter(changes))
+        try:
+            return self._view.changed(iter(await self._reading.changes(self._view.kind, changes)))
+        except ApiError as error:
+            return iter((self._failed(error),))
+
+    def _failed(self, error: ApiError) -> bytes:
+        """The last that the client gets: it must list anew."""
+        self._ends = self._clock.monotonic()
+        self._watcher.close()
+        return self._view.failed(error)
 
 
 _ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -294,7 +326,7 @@ class Resources:
         match verb:
             case "get":
                 at_least = requests.version(request) or 0
-                return self._one(request, kind, self._reading.get(target, at_least))
+                return self._one(request, kind, await self._get(target, at_least))
             case "list":
                 return await self._list(request, target)
             case "watch":
@@ -309,16 +341,30 @@ class Resources:
                 return await self._delete(request, target)
         return await self._delete_all(request, target)
 
+    async def _get(self, target: Target, at_least: int) -> bytes:
+        if not target.kind.by_webhook:
+            return self._reading.get(target, at_least)
+
+        async def attempt() -> bytes:
+            return self._reading.get(target, at_least)
+
+        return await settled(attempt)
+
+    async def _page(self, target: Target, matches: Filter, wanted: ListOptions) -> Page:
+        if target.kind.by_webhook:
+            return await self._reading.list_converted(target, matches, wanted)
+        return self._reading.list(target, matches, wanted)
+
     async def _list(self, request: Request, target: Target) -> Response:
         form, now, matches = self._form(request), self._clock.now(), self._filter(request, target.kind)
         wanted = requests.list_options(request)
         found = None
         if matches.everything or self._reading.looks_at(target, matches, wanted) <= MOST_FILTERED:
-            found = self._reading.list(target, matches, wanted)
+            found = await self._page(target, matches, wanted)
             if len(answers.pieces(found, form)) == 1:
                 return answers.page(target.kind, found, form, now)
         async with self._turns.turn(holder_of(request.user)):
-            found = found or self._reading.list(target, matches, wanted)
+            found = found or await self._page(target, matches, wanted)
             written = []
             for part in answers.pieces(found, form):
                 await self._clock.sleep(0)  # others work
@@ -389,7 +435,7 @@ class Resources:
     async def _delete_all(self, request: Request, target: Target) -> Response:
         deletion, options = requests.delete_options(request)
         wanted = requests.list_options(request)
-        page = self._reading.list(target, self._filter(request, target.kind), wanted)
+        page = await self._page(target, self._filter(request, target.kind), wanted)
         targets = [Target.at(target.kind, record.key) for record in page.records]
         await self._writing.delete_all(targets, deletion, options)
         return answers.page(target.kind, page, self._form(request), self._clock.now())

@@ -12,6 +12,7 @@ from kubewright.apiserver.http import answers, requests
 from kubewright.apiserver.registry import refusals, subresources
 from kubewright.apiserver.registry.kind import Catalog, Options, Target
 from kubewright.apiserver.registry.policies import Policies, restricted_node
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.registry.strategy import DeleteOptions, edit_of
 from kubewright.apiserver.registry.tokens import Account, Tokens
 from kubewright.apiserver.registry.writing import Edit, Writing
@@ -70,9 +71,7 @@ class Subresources:
     async def _scale(self, request: Request, target: Target, verb: str) -> Response:
         kind = target.kind
         if verb == "get":
-            return answers.plain(
-                subresources.scale_of(kind, kind.decode(self._there(target))), self._form(request)
-            )
+            return answers.plain(await settled(lambda: self._scale_of(target)), self._form(request))
         if verb not in ("update", "patch"):
             raise refusals.not_allowed()
         options = requests.options(request, "UpdateOptions")
@@ -82,6 +81,9 @@ class Subresources:
             target, subresources.scaling(kind, change, patched=verb == "patch"), options
         )
         return answers.plain(subresources.scale_of(kind, orjson.loads(written.data)), self._form(request))
+
+    async def _scale_of(self, target: Target) -> Object:
+        return subresources.scale_of(target.kind, target.kind.decode(self._there(target)))
 
     def _scale_change(self, request: Request, target: Target, verb: str) -> Edit:
         content_type = request.headers.get("content-type", "")

@@ -17,7 +17,7 @@ Source       kube-apiserver's admission plugins NamespaceLifecycle and Priority.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -26,7 +26,9 @@ from kubewright.api.conditions import with_json_conditions
 from kubewright.api.meta import with_finalizer
 from kubewright.apiserver.registry import custom, refusals
 from kubewright.apiserver.registry.builtin.check import SYSTEM_CLASSES
-from kubewright.apiserver.registry.kind import Catalog, Older, ServedKind, Target
+from kubewright.apiserver.registry.kind import Catalog, ServedKind, Target
+from kubewright.apiserver.registry.reviews import Converting
+from kubewright.apiserver.registry.versions import Older, Schema
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Store
 from kubewright.base.clock import Clock, rfc3339
@@ -157,13 +159,28 @@ def is_crd(kind: ServedKind) -> bool:
     return kind.resource.group == CRDS.group and kind.resource.plural == CRDS.plural
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How a definition is served: its schemas, what reads older objects by each, and what converts them."""
+
+    older: Mapping[str, tuple[Schema, Older]] = field(default_factory=dict)
+    conversion: bytes = b""
+
+
 class Serving:
     """The steps of writes that concern definitions or their instances."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, clock: Clock, admission: custom.Admission = custom.NO_ADMISSION
+        self,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        admission: custom.Admission = custom.NO_ADMISSION,
+        converting: Converting | None = None,
     ) -> None:
         self._store, self._catalog, self._clock, self._admission = store, catalog, clock, admission
+        self._converting = converting or Converting({}, None, clock)
+        self._known: dict[str, _Known] = {}
 
     def admit(self, target: Target) -> None:
         """Check that a new object of the kind may be created.
@@ -212,10 +229,34 @@ class Serving:
         """Serve the versions of a definition, which is stored under ``version``."""
         wanted = custom.kinds(crd, self._admission) if custom.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-        versions = {kind.resource.version for kind in wanted}
-        self._drop(group, plural, keeping=versions)
+        self._drop(group, plural, keeping={kind.resource.version for kind in wanted})
+        if not wanted:
+            return
+        name = str(wanted[0].resource)
+        schemas, conversion = custom.schemas(crd, wanted), self._converting.told(crd)
+        known = self._known.get(name, _Known())
+        older = {each: self._older(known, each, schemas[each], conversion, version) for each in schemas}
+        served = {kind.resource.api_version for kind in wanted}
+        if any(each in served and older[each] is not old for each, (_, old) in known.older.items()):
+            self._store.end_watches(name)
+        self._known[name] = _Known({each: (schemas[each], older[each]) for each in schemas}, conversion)
+        versions = None
+        if len(schemas) > 1:
+            versions = self._converting.versions(crd, schemas, older)
         for kind in wanted:
-            self._put(kind, version)
+            self._catalog.put(replace(kind, older=older[kind.resource.api_version], versions=versions))
+
+    def _older(
+        self, known: "_Known", api_version: str, schema: Schema, conversion: bytes, version: int
+    ) -> Older:
+        """What reads the objects that were stored before a schema. If that changes, or how objects become
+        what it reads, those who watch must see all anew. A description is no part of it here."""
+        before = known.older.get(api_version)
+        if before is not None and known.conversion == conversion:
+            served, older = before
+            if served is schema or _unsaid(served.openapi()) == _unsaid(schema.openapi()):
+                return older
+        return Older(schema, api_version, version, max(version, self._store.version))
 
     def removed(self, kind: ServedKind, name: str) -> None:
         """Stop serving the kind of a removed definition, and end the watches of it."""
@@ -223,24 +264,14 @@ class Serving:
             plural, _, group = name.partition(".")
             self._drop(group, plural, keeping=set())
             self._store.end_watches(name)
+            self._known.pop(name, None)
+            self._converting.forget(name)
 
     def version(self, kind: ServedKind, api_version: str) -> ServedKind | None:
         """The same kind in another version; None when it is not served."""
         group, _, version = api_version.rpartition("/")
         resource = kind.resource
         return self._catalog.find(group, version, resource.plural) if group == resource.group else None
-
-    def _put(self, kind: ServedKind, version: int) -> None:
-        """Serve a kind. If its schema changes, its watches end: who watches must see all objects anew. A
-        description is no part of it here."""
-        resource = kind.resource
-        served = self._catalog.find(resource.group, resource.version, resource.plural)
-        if served is not None and _unsaid(served.schema.openapi()) == _unsaid(kind.schema.openapi()):
-            older = served.older
-        else:
-            older = Older(kind.schema, resource.api_version, version, max(version, self._store.version))
-            self._store.end_watches(str(resource))
-        self._catalog.put(replace(kind, older=older))
 
     def _drop(self, group: str, plural: str, *, keeping: set[str]) -> None:
         for kind in self._catalog:

@@ -1,9 +1,9 @@
 """From a CustomResourceDefinition to the kinds that the server then serves. Pure.
 
 Theory.      A definition is an ordinary object in the store; this module reads one as kinds of the
-             catalog. All versions share a collection in the store, and converting between them means
-             changing ``apiVersion``: there are no conversion webhooks. Where a kind has defaults and rules
-             of its own (``api.admission``), they are called here, in process: elsewhere they are webhooks.
+             catalog, one for each version that is served; ``versions`` says what an object of one is in
+             another. Where a kind has defaults and rules of its own (``api.admission``), they are called
+             here, in process: elsewhere they are webhooks.
              Its status (``established``): names must be free in their group: plural, singular and short names
              share one space, kind and list kind another. The first definition with a name keeps it. A
              definition whose names are accepted is established and served from then on.
@@ -28,6 +28,7 @@ from typing import Any
 from kubewright.api.admission import Rules, defaulted, violations, warned
 from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry.kind import Column, Scale, ServedKind
+from kubewright.apiserver.registry.versions import Schema
 from kubewright.apiserver.schema.causes import Cause, invalid, quoted
 from kubewright.apiserver.schema.formats import is_known
 from kubewright.apiserver.schema.node import Object, at
@@ -36,11 +37,10 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import remembered
 from kubewright.wire import gojson
-from kubewright.wire.gvk import Resource
+from kubewright.wire.gvk import Resource, by_preference
 
 Version = Mapping[str, Any]
 Check = Callable[[Object, Object | None], list[Cause]]
-_RULES = "x-kubernetes-validations"
 _LARGEST = 2**31 - 1
 _GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 
@@ -66,9 +66,10 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
     )  # fmt: skip
     rules = admission.get(resource)
+    schema = _schema(version)
     return ServedKind(
         resource=resource,
-        schema=Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema"))),
+        schema=schema,
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or f"{names['kind']}List",
         categories=tuple(names.get("categories") or ()),
@@ -78,9 +79,34 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         custom=True,
         prepare=_as_sent if rules is None else _defaults(rules),
         check=_counts(scale) if rules is None else _all(_counts(scale), _checks(rules)),
-        warn=_silent if rules is None else _warnings(rules),
+        warn=_warnings(schema, rules),
         fields=_selectable(version.get("selectableFields") or ()),
+        deprecated=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: Mapping[str, Any], version: Version) -> str:
+    """What clients of a version are warned of: its own words, or which version to use."""
+    if not version.get("deprecated"):
+        return ""
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    said = version.get("deprecationWarning") or f"{group}/{name} {kind} is deprecated"
+    later = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    best = by_preference([*later, name])[0]
+    return said if version.get("deprecationWarning") or best == name else f"{said}; use {group}/{best} {kind}"
+
+
+def schemas(crd: Object, served: Iterable[ServedKind]) -> dict[str, Schema]:
+    """The schemas of all versions, also of those that are not served, by their ``apiVersion``."""
+    known = {kind.resource.version: kind.schema for kind in served}
+    return {
+        f"{crd['spec']['group']}/{version['name']}": known.get(version["name"]) or _schema(version)
+        for version in crd["spec"]["versions"]
+    }
+
+
+def _schema(version: Version) -> Structural:
+    return Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema")))
 
 
 def _as_sent(new: Object, _old: Object | None) -> Object:
@@ -97,12 +123,11 @@ def _checks(rules: Rules[Any]) -> Check:
     ]
 
 
-def _silent(_new: Object, _old: Object | None) -> list[str]:
-    return []
-
-
-def _warnings(rules: Rules[Any]) -> Callable[[Object, Object | None], list[str]]:
-    return lambda new, old: warned(rules, new, old)
+def _warnings(schema: Structural, rules: Rules[Any] | None) -> Callable[[Object, Object | None], list[str]]:
+    """What the kind's own rules say, and what those in its schema say of parts that did not change."""
+    if rules is None:
+        return lambda new, _old: schema.excused(new)
+    return lambda new, old: schema.excused(new) + warned(rules, new, old)
 
 
 def _all(*checks: Check) -> Check:
@@ -190,9 +215,6 @@ def warnings(crd: Object, _old: Object | None) -> list[str]:
         parts = list(_parts(schema))
         formats = {part["format"] for part in parts if isinstance(part.get("format"), str)}
         found += [f'unrecognized format "{name}"' for name in sorted(formats) if not is_known(name)]
-        if count := sum(len(part.get(_RULES) or ()) for part in parts):
-            name = version.get("name")
-            found.append(f"version {name}: {count} {_RULES} rules are stored but not enforced by this server")
     return list(dict.fromkeys(found))
 
 

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import orjson
 
+from kubewright.apiserver.cel import rules
 from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import (
     MOST_CAUSES,
@@ -25,7 +27,7 @@ from kubewright.apiserver.schema.causes import (
     required,
     unsupported,
 )
-from kubewright.apiserver.schema.node import Object
+from kubewright.apiserver.schema.node import Object, at
 from kubewright.apiserver.schema.patterns import UNITS_A_SECOND, cost, least_cost
 from kubewright.apiserver.schema.structural import Structural, patterns_in, violations
 from kubewright.base.limits import OBJECT_BYTES
@@ -41,6 +43,7 @@ _PRESERVE_WORDS = (
 )
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL_PAGE = "https://github.com/kubernetes/enhancements/pull/1111"
+LONGEST_WARNING = 256
 _KEPT = 64
 """How many checked schemas are remembered: those of some thirty kinds, and of what they were before."""
 MOST_PATTERN_COST = 2_000_000
@@ -65,10 +68,18 @@ def prepare(new: Object, _old: Object | None) -> Object:
     filled = {**names}
     filled["singular"] = names.get("singular") or names["kind"].lower()
     filled["listKind"] = names.get("listKind") or f"{names['kind']}List"
-    return {
-        **new,
-        "spec": {**spec, "names": filled, "conversion": spec.get("conversion") or {"strategy": "None"}},
-    }
+    conversion = _with_port(spec.get("conversion") or {"strategy": "None"})
+    return {**new, "spec": {**spec, "names": filled, "conversion": conversion}}
+
+
+def _with_port(conversion: Object) -> Object:
+    """A conversion whose service has the port that is meant where none is named."""
+    service = at(conversion, "webhook.clientConfig.service")
+    if not isinstance(service, dict) or service.get("port") is not None:
+        return conversion
+    webhook = conversion["webhook"]
+    config = {**webhook["clientConfig"], "service": {**service, "port": 443}}
+    return {**conversion, "webhook": {**webhook, "clientConfig": config}}
 
 
 def rule(new: Object, old: Object | None) -> Iterator[Cause]:
@@ -79,7 +90,7 @@ def rule(new: Object, old: Object | None) -> Iterator[Cause]:
     yield from _versions(spec)
     same = old is not None and spec.get("versions") == (old.get("spec") or {}).get("versions")
     if same or (costly := _costly(spec.get("versions") or [])) is None:
-        yield from _schemas(spec)
+        yield from _schemas(spec, with_rules=not same)
     else:
         yield costly
     yield from _conversion(spec.get("conversion") or {})
@@ -140,10 +151,27 @@ def _versions(spec: Spec) -> Iterator[Cause]:
     for index, name in enumerate(named):
         if not _LABEL.fullmatch(name):
             yield invalid(f"spec.versions[{index}].name", name, _LABEL_WORDS)
+        yield from _deprecation(versions[index], f"spec.versions[{index}].deprecationWarning")
     if len(set(named)) != len(named):
         yield invalid("spec.versions", named, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         yield invalid("spec.versions", named, "must have exactly one version marked as storage version")
+
+
+def _deprecation(version: Spec, path: str) -> Iterator[Cause]:
+    """What clients of a deprecated version are told."""
+    if (said := version.get("deprecationWarning")) is None:
+        return
+    if not version.get("deprecated"):
+        yield invalid(path, said, "can only be set for deprecated versions")
+        return
+    if len(said.encode()) > LONGEST_WARNING:
+        yield invalid(path, said, f"must be <= {LONGEST_WARNING} characters long")
+    if not said:
+        yield invalid(path, said, "must not be an empty string")
+    if (wrong := next((at for at, letter in enumerate(said) if not letter.isprintable()), None)) is not None:
+        words = "must only contain printable UTF-8 characters; non-printable character found at index"
+        yield invalid(path, said, f"{words} {len(said[:wrong].encode())}")
 
 
 def shared(versions: list[Spec], field: str) -> bool:
@@ -163,7 +191,8 @@ def _costly(versions: list[Spec]) -> Cause | None:
     return forbidden("spec.versions", f"{words}: {advice}")
 
 
-def _schemas(spec: Spec) -> Iterator[Cause]:
+def _schemas(spec: Spec, *, with_rules: bool) -> Iterator[Cause]:
+    """``with_rules``: what is served already keeps rules that this release would refuse."""
     versions = spec.get("versions") or []
     one = bool(versions) and shared(versions, "schema")
     for index, version in enumerate(versions[:1] if one else versions):
@@ -173,19 +202,32 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
             yield required(where)
             continue
         where = "spec.validation.openAPIV3Schema" if one else where
-        yield from _causes(orjson.dumps(schema), where)
+        yield from _causes(orjson.dumps(schema), where, with_rules=with_rules)
     for field, check in VIEWS.items():
         together = bool(versions) and shared(versions, field)
+        if field == "selectableFields" and one and not together:
+            yield from _without_schema(versions)
+            continue
         for index, version in enumerate(versions[:1] if together else versions):
             place = f"spec.{field}" if together else f"spec.versions[{index}].{field}"
             yield from check(version, place)
 
 
+def _without_schema(versions: Sequence[Spec]) -> Iterator[Cause]:
+    """Fields that only some versions select by, though all have the same schema: then that is one of the
+    definition and not of a version, and kube-apiserver does not find the fields in it."""
+    words = "may only be set when `version.schema.openAPIV3Schema` is not included"
+    for index, version in enumerate(versions):
+        if version.get("selectableFields"):
+            yield invalid(f"spec.versions[{index}].selectableFields", "", words)
+
+
 @lru_cache(maxsize=_KEPT)
-def _causes(source: bytes, path: str) -> tuple[Cause, ...]:
+def _causes(source: bytes, path: str, *, with_rules: bool) -> tuple[Cause, ...]:
     """What is wrong with a schema, given as JSON: each server of a process checks the same ones again."""
     schema = gojson.whole(orjson.loads(source))
-    return tuple(list(violations(schema, path)) or list(_compiled(schema, path)) or _defaults(schema, path))
+    wrong = list(violations(schema, path)) or list(_compiled(schema, path)) or list(_defaults(schema, path))
+    return tuple(wrong or (rules.violations(schema, path) if with_rules else ()))
 
 
 def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
@@ -274,11 +316,92 @@ def _default(schema: Spec, path: str) -> Iterator[Cause]:
 
 
 def _conversion(conversion: Spec) -> Iterator[Cause]:
-    strategy = conversion.get("strategy", "None")
+    path, strategy = "spec.conversion", conversion.get("strategy") or ""
+    config = (conversion.get("webhook") or {}).get("clientConfig")
+    spoken = (conversion.get("webhook") or {}).get("conversionReviewVersions") or []
+    if not strategy:
+        yield required(f"{path}.strategy")
+    elif strategy not in ("None", "Webhook"):
+        yield unsupported(f"{path}.strategy", strategy, ("None", "Webhook"))
     if strategy == "Webhook":
-        yield forbidden("spec.conversion.strategy", "this server has no conversion webhooks; use None")
-    elif strategy != "None":
-        yield unsupported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+        yield from _webhook(config, f"{path}.webhookClientConfig")
+        yield from _reviews(spoken, f"{path}.conversionReviewVersions")
+        return
+    words = "should not be set when strategy is not set to Webhook"
+    if config is not None:
+        yield forbidden(f"{path}.webhookClientConfig", words)
+    if spoken:
+        yield forbidden(f"{path}.conversionReviewVersions", words)
+
+
+def _webhook(config: Spec | None, path: str) -> Iterator[Cause]:
+    """Where a webhook is. The path is that of v1beta1, as everywhere in a definition."""
+    if config is None:
+        yield required(path, "required when strategy is set to Webhook")
+        return
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif url is not None:
+        yield from _url(url, f"{path}.url")
+    else:
+        yield from _service(service or {}, f"{path}.service")
+
+
+def _url(url: str, path: str) -> Iterator[Cause]:
+    form = "; desired format: https://host[/path]"
+    try:
+        parts = urlsplit(url)
+        host, user = parts.netloc.rpartition("@")[2], parts.netloc.rpartition("@")[0]
+        _ = parts.port
+    except ValueError as error:
+        yield required(path, f"url must be a valid URL: {error}{form}")
+        return
+    if parts.scheme != "https":
+        yield invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{form}")
+    if not host:
+        yield invalid(path, "", f"host must be specified{form}")
+    if user:
+        yield invalid(path, user, "user information is not permitted in the URL")
+    if parts.fragment:
+        yield invalid(path, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        yield invalid(path, parts.query, "query parameters are not permitted in the URL")
+
+
+def _service(service: Spec, path: str) -> Iterator[Cause]:
+    """Its name and its namespace the schema requires."""
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+    where = service.get("path") or "/"
+    if where == "/":
+        return
+    if not where.startswith("/"):
+        yield invalid(f"{path}.path", where, "must start with a '/'")
+    steps = ["", ""] if where == "//" else where[1:].removesuffix("/").split("/")
+    for index, step in enumerate(steps[:1] if where == "//" else steps):
+        if not step:
+            yield invalid(f"{path}.path", where, f"segment[{index}] may not be empty")
+        elif not naming.is_subdomain(step):
+            yield invalid(f"{path}.path", where, f"segment[{index}]: {naming.SUBDOMAIN_RULE}")
+
+
+_REVIEWS = ("v1", "v1beta1")
+
+
+def _reviews(spoken: Sequence[str], path: str) -> Iterator[Cause]:
+    """The versions of ConversionReview that a webhook takes."""
+    if not spoken:
+        yield required(path)
+        return
+    for index, version in enumerate(spoken):
+        if version in spoken[:index]:
+            yield invalid(f"{path}[{index}]", version, "duplicate version")
+        elif not _LABEL.fullmatch(version):
+            yield invalid(f"{path}[{index}]", version, _LABEL_WORDS)
+    if not set(_REVIEWS) & set(spoken):
+        yield invalid(path, list(spoken), f"must include at least one of {', '.join(_REVIEWS)}")
 
 
 def _still_there(spec: Spec, status: Spec) -> Iterator[Cause]:

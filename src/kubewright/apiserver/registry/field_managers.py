@@ -110,16 +110,24 @@ class FieldManagers:
             subresource=options.subresource or subresource,
             time=rfc3339(self._clock.now()),
             schemas=self._schemas(kind),
+            convert=_unconverted if kind.versions is None else kind.versions.convert,
             builtin=not kind.custom,
             ignored=_ignored(kind, subresource),
         )
 
     def _schemas(self, kind: ServedKind) -> ownership.Schemas:
         def schema(version: str) -> Node | None:
+            if kind.versions is not None:
+                known = kind.versions.schemas.get(version)
+                return None if known is None else known.node
             found = kind if version == kind.resource.api_version else self._find(kind, version)
             return None if found is None else found.schema.node
 
         return schema
+
+
+def _unconverted(obj: Object, _version: str) -> Object:
+    return obj
 
 
 def check_applied(kind: ServedKind, wanted: Any) -> None:

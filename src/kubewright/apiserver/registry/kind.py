@@ -3,9 +3,9 @@
 Theory.      Everything that differs between kinds is data here: names, scope, verbs, columns,
              schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
              resource alike and never test for a kind by name.
-             Bytes are stored in the version in which they were written, and most are read in the same. Those
-             that are older than the schema of their kind are read by that schema. A client that asks for
-             another version, or for another shape of the same objects (events.k8s.io), gets them decoded and
+             Bytes are stored in one version of a kind, and most are read in the same. Those that are older
+             than the schema of their kind are read by that schema. A client that asks for another version
+             (``versions``), or for another shape of the same objects (events.k8s.io), gets them decoded and
              converted.
 Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
              catalog is the only mutable thing. Stored bytes begin with ``apiVersion``, then ``kind``, so the
@@ -17,134 +17,18 @@ Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
+from kubewright.apiserver.registry.versions import Older, Schema, Versions, head_of, in_order, read_by
 from kubewright.apiserver.schema.causes import Cause
-from kubewright.apiserver.schema.node import Node, Object
+from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store.history import Record, record_of
-from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import ADMIN, User
 
 _NEVER_STORED = "selfLink"
-
-
-class Schema(Protocol):
-    """A structural schema, compiled. All methods are pure; paths start without a dot."""
-
-    @property
-    def node(self) -> Node:
-        """The schema as a tree."""
-
-    def ready(self, obj: Object) -> Object | None:
-        """The object with its defaults, when it is good as it was sent: valid, and without unknown fields.
-        None when it is not; then the other methods say and mend what is wrong with it."""
-
-    def whole(self, obj: Object) -> Object:
-        """The object with its numbers as they are stored: 3 for 3.0, where the kind has no types for them."""
-
-    def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
-        """Every violation, in a stable order; empty when the object is good.
-
-        Of a custom kind, what ``old`` had already is no violation, if it can be told that it is the same.
-        ``part`` names the one field that a write can change (``status``); others are not looked at.
-        """
-
-    def unknown_fields(self, obj: Object) -> list[str]:
-        """Paths of fields that the schema does not know (``spec.replicsa``, ``spec.a[0].b``)."""
-
-    def prune(self, obj: Object) -> Object:
-        """The object without unknown fields; a new object if anything was dropped."""
-
-    def default(self, obj: Object) -> Object:
-        """The object with defaults filled in; a new object if anything was added."""
-
-    def nulls(self, obj: Object) -> list[Cause]:
-        """The nulls of an object that was applied, where its schema has neither null nor a default: there
-        they are errors, and in any other write fields that are absent."""
-
-    def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
-        """Patch merge key and patch strategies of the list or map at ``path`` (names only, no
-        indexes): e.g. (``"name"``, {``"merge"``}) for ``("spec", "containers")`` of a Pod."""
-
-    def decode_error(self, obj: Object) -> str | None:
-        """The message of kube-apiserver's decoder about the first wrong JSON type; None when there is none.
-
-        Built-in kinds are typed, so ``spec.replicas: "3"`` never reaches validation: it is a 400
-        with ``json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of
-        type int32``. Of a custom resource only ``metadata`` is typed; ``validate`` checks the rest.
-        """
-
-    def openapi(self) -> Mapping[str, Any]:
-        """The schema as OpenAPI v3, with descriptions where we have them; may refer to ``components``."""
-
-    def components(self) -> Mapping[str, Mapping[str, Any]]:
-        """The definitions that ``openapi`` refers to, by their name under ``#/components/schemas/``."""
-
-
-def read_by(schema: Schema, obj: Object) -> Object:
-    """What a schema makes of an object that is stored or sent, without a word about what does not fit."""
-    try:
-        if (ready := schema.ready(obj)) is not None:
-            return ready
-        return schema.default(schema.prune(schema.whole(obj)))
-    except TooLarge:  # by a default that its kind has got since; one object must not spoil a list
-        return schema.prune(schema.whole(obj))
-
-
-MOST_READ, MOST_READ_BYTES = 50_000, 32 * 1024 * 1024
-"""What is remembered of the older objects of one version of a kind: in objects, and in bytes that differ."""
-
-
-class Older:
-    """The objects of a custom kind that were stored before it had its present schema, as that reads them.
-
-    A default that a definition gets is there in each object at once, and a field that it loses is gone,
-    though no object is written. Which objects are older their versions tell. Each is read once, when it is
-    first asked for, as long as there is room to remember it; those that were first remembered go first. An
-    object that reads as it is stored takes no more than its name.
-    """
-
-    def __init__(self, schema: Schema, api_version: str, since: int, stored: int) -> None:
-        """``since``: the version of the store at which the schema took effect; ``stored``: up to which
-        version objects may not be as it reads them. After a start that is the last one: another release may
-        have stored them.
-        """
-        self._schema, self._head = schema, b'{"apiVersion":"%b",' % api_version.encode()
-        self.since, self._stored = since, stored
-        self._read: dict[str, tuple[int, bytes | None]] = {}
-        self._bytes = 0
-
-    def data(self, record: Record) -> bytes:
-        """The bytes of a record as the present schema reads them, if they are of this version of the kind."""
-        if record.version > self._stored or not record.data.startswith(self._head):
-            return record.data
-        version, data = self._read.get(record.key, (0, None))
-        if version != record.version:
-            obj: Object = orjson.loads(record.data)
-            read = read_by(self._schema, obj)
-            data = None if read is obj else bytes(memoryview(orjson.dumps(read)))
-            if version < record.version:
-                self._remember(record, data)
-        return record.data if data is None else data
-
-    @property
-    def remembered(self) -> tuple[int, int]:
-        """How many objects are remembered, and their bytes."""
-        return len(self._read), self._bytes
-
-    def _remember(self, record: Record, data: bytes | None) -> None:
-        self._forget(record.key)
-        self._read[record.key] = (record.version, data)
-        self._bytes += len(data or b"")
-        while len(self._read) > MOST_READ or self._bytes > MOST_READ_BYTES:
-            self._forget(next(iter(self._read)))
-
-    def _forget(self, key: str) -> None:
-        _, data = self._read.pop(key, (0, None))
-        self._bytes -= len(data or b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +117,8 @@ class ServedKind:
     requested_by: Callable[[Object, User], Object] | None = None
     parts: Mapping[str, Part] = field(default_factory=dict, hash=False)
     older: Older | None = None
+    versions: Versions | None = None
+    deprecated: str = ""
     grace_seconds: Callable[[Object], int] | None = None
     """Default grace period of a delete. Only Pods have one; None: deleted at once."""
 
@@ -241,8 +127,12 @@ class ServedKind:
         return orjson.dumps(self._stamped(obj, version))
 
     def encode_stored(self, obj: Object, version: int) -> bytes:
-        """The bytes as they are kept: the same as ``encode`` but for kinds stored as another."""
-        return _exact(orjson.dumps(self.to_stored(self._stamped(obj, version))))
+        """The bytes as they are kept: the same as ``encode`` but for kinds stored as another, or in another
+        version."""
+        stamped = self._stamped(obj, version)
+        if self.versions is not None and not self.is_stored:
+            stamped = in_order(self.versions.to_store(stamped))
+        return _exact(orjson.dumps(self.to_stored(stamped)))
 
     def _stamped(self, obj: Object, version: int | None) -> Object:
         """The object with its version, and with its fields in the order in which they are stored.
@@ -264,8 +154,22 @@ class ServedKind:
         The comparison of Python values is fast where both share parts. But Python holds ``1`` and ``true``
         for equal, so the JSON is compared as well.
         """
-        stamped = self._stamped(new, int(old["metadata"]["resourceVersion"]))
-        return stamped == old and _sorted(stamped) == _sorted(old)
+        return _equal(self._stamped(new, int(old["metadata"]["resourceVersion"])), old)
+
+    def unchanged(self, new: Object, old: Object, record: Record) -> bool:
+        """``same``, of an object that was decoded from a record; it is another if that is in another version
+        than is stored now, or if what is stored differs though this version does not show it."""
+        if not self.is_current(record):
+            return False
+        versions = self.versions
+        if versions is None or self.is_stored:
+            return self.same(new, old)
+        stored = versions.to_store(self._stamped(new, record.version))
+        return _equal(stored, orjson.loads(versions.data(record)))
+
+    def is_current(self, record: Record) -> bool:
+        """Whether a record is in the version that is stored now."""
+        return self.versions is None or self.versions.is_current(record)
 
     def decode(self, record: Record) -> Object:
         """The object of a record in this version; a new one that the caller may change."""
@@ -274,11 +178,29 @@ class ServedKind:
             return obj
         if self.stored_as is not None:
             return self.from_stored(obj)
+        if self.versions is not None:
+            return self.versions.convert(obj, self.resource.api_version)
         obj["apiVersion"] = self.resource.api_version
         return read_by(self.schema, obj)
 
     def _data(self, record: Record) -> bytes:
+        if self.versions is not None:
+            return self.versions.data(record)
         return record.data if self.older is None else self.older.data(record)
+
+    @property
+    def by_webhook(self) -> bool:
+        """Whether a webhook converts between this version and others."""
+        return self.versions is not None and self.versions.hook is not None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether objects are stored in this version."""
+        return self.versions is None or self.versions.stored == self.resource.api_version
+
+    def seen(self, record: Record) -> Record:
+        """A record in this version, by which selectors select."""
+        return record if self.versions is None else self.versions.record(record, self.resource.api_version)
 
     def field_of(self, name: str, record: Record) -> str:
         """The value of one field that field selectors may ask for; empty where it is missing."""
@@ -287,7 +209,7 @@ class ServedKind:
     def in_version(self, record: Record) -> bytes:
         """The bytes of a record in this version; the stored bytes where that is their version."""
         data = self._data(record)
-        if data.startswith(b'{"apiVersion":"%b",' % self.resource.api_version.encode()):
+        if data.startswith(head_of(self.resource.api_version)):
             return data
         return orjson.dumps(self.decode(record))
 
@@ -296,6 +218,10 @@ class ServedKind:
         obj: dict[str, Any] = orjson.loads(self._data(record))
         obj["metadata"]["resourceVersion"] = str(version)
         return record_of(record.resource, record.key, version, _exact(orjson.dumps(obj)), obj)
+
+
+def _equal(one: Object, other: Object) -> bool:
+    return one == other and _sorted(one) == _sorted(other)
 
 
 def _sorted(obj: Object) -> bytes:
@@ -379,6 +305,7 @@ class Options:
     ``force``        an apply takes the fields that other managers have
     ``user``         who sends the request
     ``subresource``  through which an update of the whole object comes (scale)
+    ``drawn``        the name that was generated for a new object
     """
 
     dry_run: bool = False
@@ -389,4 +316,5 @@ class Options:
     named: bool = False
     force: bool = False
     subresource: str = ""
+    drawn: str = ""
     user: User = field(default=ADMIN)

@@ -21,6 +21,7 @@ import orjson
 
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import ServedKind, Target
+from kubewright.apiserver.registry.reviews import REVIEWED, seen
 from kubewright.apiserver.store import Change, Compacted, Having, Record, Store, Watcher
 from kubewright.base.limits import LIST_PAGE
 from kubewright.wire import selectors
@@ -52,6 +53,8 @@ class Filter:
     @property
     def having(self) -> tuple[Having, ...]:
         """What the objects that match have, by an index of a field, or by labels that must have a value."""
+        if self.kind.by_webhook and not self.kind.is_stored:
+            return ()  # an index has the labels that are stored
         for name in self.kind.indexed:
             if (value := self.fields.value_of(name)) is not None:
                 return (Having(name, (value,), partial(self.kind.field_of, name), kept=True),)
@@ -163,22 +166,70 @@ class Reading:
             Gone, Expired: the snapshot it asks for is no longer kept.
         """
         target = narrowed(target, matches)
-        version, after = self._store.version, ""
+        version, after = self._place(wanted)
+        found = _found(self._snapshot(target, matches, version, after, wanted), matches)
+        return self._page(target, matches, found, version, wanted.limit)
+
+    async def list_converted(self, target: Target, matches: Filter, wanted: ListOptions) -> Page:
+        """``list`` of a kind whose objects a webhook converts, many at a time.
+
+        Raises:
+            ServerError: one cannot be converted, and why; and what ``list`` raises.
+        """
+        target = narrowed(target, matches)
+        version, after = self._place(wanted)
+        records = tuple(self._snapshot(target, matches, version, after, wanted))
+        found = await self._converted(records, matches, wanted.limit)
+        return self._page(target, matches, iter(found), version, wanted.limit)
+
+    def _place(self, wanted: ListOptions) -> tuple[int, str]:
+        """The version of a list, and the key after which it begins."""
+        version = self._store.version
         if wanted.at_least > version:
             raise refusals.too_large_version(wanted.at_least, version)
         if wanted.continue_token:
-            version, after = _read_token(wanted.continue_token, version)
-        elif wanted.exact is not None:
-            version = wanted.exact
-        records = self._snapshot(target, matches, version, after, wanted)
-        found = records if matches.everything else filter(matches, records)
-        if not wanted.limit:
+            return _read_token(wanted.continue_token, version)
+        return (version if wanted.exact is None else wanted.exact), ""
+
+    def _page(
+        self, target: Target, matches: Filter, found: Iterator[Record], version: int, limit: int
+    ) -> Page:
+        if not limit:
             return Page(tuple(found), version)
-        page = tuple(islice(found, wanted.limit))
+        page = tuple(islice(found, limit))
         if next(found, None) is None:
             return Page(page, version)
         last = page[-1].key
         return Page(page, version, _token(version, last), self._remaining(target, matches, version, last))
+
+    async def _converted(self, records: Sequence[Record], matches: Filter, limit: int) -> Sequence[Record]:
+        """Those that match, as a webhook converts them; with a limit, no more than one above it."""
+        found: list[Record] = []
+        for first in range(0, len(records), REVIEWED):
+            some = await self.seen(matches.kind, records[first : first + REVIEWED])
+            found += some if matches.everything else filter(matches, some)
+            if limit and len(found) > limit:
+                break
+        return found
+
+    async def seen(self, kind: ServedKind, records: Sequence[Record]) -> Sequence[Record]:
+        """Records in the version of a kind.
+
+        Raises:
+            ServerError: one cannot be converted, and why.
+        """
+        if kind.versions is None:
+            return records
+        return await seen(kind.versions, records, kind.resource.api_version)
+
+    async def changes(self, kind: ServedKind, changes: Sequence[Change]) -> Sequence[Change]:
+        """Changes in the version of a kind. Raises as ``seen``."""
+        records = [record for change in changes for record in (change.new, change.old) if record is not None]
+        found = iter(await self.seen(kind, records))
+        return [
+            Change(next(found), None if change.old is None else next(found), change.gone)
+            for change in changes
+        ]
 
     def looks_at(self, target: Target, matches: Filter, wanted: ListOptions) -> int:
         """Among how many objects ``list`` looks for those that match: of one name, or with one value of an
@@ -203,7 +254,7 @@ class Reading:
         while not whole:
             records = self._snapshot(target, matches, version, after, ListOptions())
             part, size, whole = list[Record](), 0, True
-            for record in records if matches.everything else filter(matches, records):
+            for record in _found(records, matches):
                 part.append(record)
                 size += len(record.data)
                 if len(part) >= LIST_PAGE or size >= PART_BYTES:
@@ -258,6 +309,15 @@ class Reading:
         return self._store.count_at(version, target.collection, target.prefix, after)
 
 
+def _found(records: Iterator[Record], matches: Filter) -> Iterator[Record]:
+    """Those that match, in the version of their kind. Where a webhook converts, they are as they are stored:
+    who asks converts them, many at a time."""
+    kind = matches.kind
+    if kind.versions is not None and not kind.by_webhook:
+        records = map(kind.seen, records)
+    return records if matches.everything or kind.by_webhook else filter(matches, records)
+
+
 def narrowed(target: Target, matches: Filter) -> Target:
     """The target, narrowed to one name where only that name can match, so that others are not scanned."""
     alone = matches.name is not None and bool(target.namespace or not target.kind.resource.namespaced)
@@ -266,7 +326,9 @@ def narrowed(target: Target, matches: Filter) -> Target:
 
 def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:
     """A change as a watch with this filter sees it: an event's type and object; None: no event."""
-    new, old = change.new, change.old
+    new, old = kind.seen(change.new), change.old
+    if old is not None and not matches.everything:
+        old = kind.seen(old)
     if matches.everything:
         type_ = DELETED if change.gone else ADDED if old is None else MODIFIED
         return type_, kind.in_version(new)

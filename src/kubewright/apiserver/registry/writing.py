@@ -3,20 +3,24 @@
 Theory.      Every change is ``edit(old) -> new`` on the latest state, checked and staged in one turn
              of the event loop. So no other write comes in between, and a conflict exists only where the
              client named a resourceVersion that is no longer the latest.
-Invariants.  The response is what is stored, byte for byte. A write that changes nothing is not
-             stored and keeps its version. Nothing is awaited but the commit.
+             Where a webhook converts between the versions of a kind, a write is attempted until all is
+             converted that it needs (``reviews.settled``); each attempt begins with the latest state.
+Invariants.  The response is what is stored, byte for byte, in the version that was asked for. A write that
+             changes nothing is not stored and keeps its version. Nothing is awaited but the commit.
 Called by    ``http.app`` and the subresources. Continues in ``strategy``.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kubewright.apiserver.registry import field_managers, refusals, strategy
 from kubewright.apiserver.registry.admission import Admission, Serving
 from kubewright.apiserver.registry.field_managers import FieldManagers
 from kubewright.apiserver.registry.kind import Options, ServedKind, Target
+from kubewright.apiserver.registry.reviews import settled
 from kubewright.apiserver.schema.causes import TOO_MANY, Cause, invalid
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record, Store, record_of
@@ -71,7 +75,14 @@ class Writing:
         Raises:
             AlreadyExists, NotFound (its namespace), Invalid, BadRequest, Forbidden (its namespace is ending,
                 its PriorityClass is missing or says otherwise, there is a default PriorityClass).
+            ServerError: its webhook cannot convert it; so for all verbs.
         """
+        attempt = partial(self._create, target, sent, options, duplicates, applied=applied)
+        return await (_attempted(options, attempt) if target.kind.by_webhook else attempt())
+
+    async def _create(
+        self, target: Target, sent: Any, options: Options, duplicates: Sequence[str], *, applied: bool
+    ) -> Written:
         kind = target.kind
         obj = strategy.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
         obj, said = strategy.without_duplicates(obj, patched=False)
@@ -83,7 +94,7 @@ class Writing:
         place = target.named(obj["metadata"].get("name", ""))
         self._admission.admit(place)
         self._serving.admit(place)
-        obj = self._created(target, self._admission.with_priority(target, obj))
+        obj = self._created(target, self._admission.with_priority(target, obj), options)
         if kind.requested_by is not None:
             obj = kind.requested_by(obj, options.user)
         if options.guard is not None:
@@ -113,9 +124,23 @@ class Writing:
         Raises:
             Conflict: other managers have fields that would change; and what ``create`` and ``update`` raise.
         """
+        attempt = partial(
+            self._apply, target, wanted, options, subresource=subresource, may_create=may_create
+        )
+        return await (_attempted(options, attempt) if target.kind.by_webhook else attempt())
+
+    async def _apply(
+        self,
+        target: Target,
+        wanted: Any,
+        options: Options,
+        *,
+        subresource: str,
+        may_create: Callable[[], None],
+    ) -> Written:
         kind = target.kind
         if self._store.latest(target.collection, target.key) is not None:
-            return await self.update(
+            return await self._update(
                 target,
                 lambda live: self._field_managers.applied(kind, wanted, live, options, subresource),
                 options,
@@ -130,7 +155,7 @@ class Writing:
             said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(kind.resource, target.name, said)
         may_create()
-        return await self.create(target, made, options, applied=True)
+        return await self._create(target, made, options, (), applied=True)
 
     async def update(
         self,
@@ -141,20 +166,36 @@ class Writing:
         subresource: str = "",
         duplicates: Sequence[str] = (),
         patched: bool = False,
-        applied: bool = False,
     ) -> Written:
         """Change an object by ``edit``: wholly, or the part of ``subresource`` (status, finalize, binding).
 
-        ``patched`` says that the edit is a patch; ``applied``, that it also writes the managers.
+        ``patched`` says that the edit is a patch.
 
         Raises:
             NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
         """
+        attempt = partial(
+            self._update, target, edit, options,
+            subresource=subresource, duplicates=duplicates, patched=patched,
+        )  # fmt: skip
+        return await (_attempted(options, attempt) if target.kind.by_webhook else attempt())
+
+    async def _update(
+        self,
+        target: Target,
+        edit: Edit,
+        options: Options,
+        *,
+        subresource: str = "",
+        duplicates: Sequence[str] = (),
+        patched: bool = False,
+        applied: bool = False,
+    ) -> Written:
         kind = target.kind
         record = self._latest(target)
         old = kind.decode(record)
         edited = edit(old)
-        if edited is old:
+        if edited is old and kind.is_current(record):
             return Written(kind.in_version(record))
         new = strategy.normalized(
             kind, edited, options, duplicates=duplicates, patched=patched, applied=applied
@@ -167,7 +208,7 @@ class Writing:
         new = self._prepared(kind, new, old, options, subresource=subresource, entries=entries)
         if options.guard is not None:
             options.guard(new, old)
-        if kind.same(field_managers.with_old_times(new, old), old):
+        if kind.unchanged(field_managers.with_old_times(new, old), old, record):
             return Written(kind.in_version(record))
         causes = strategy.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, subresource):
@@ -206,6 +247,10 @@ class Writing:
         Raises:
             NotFound, Conflict (a precondition is not met), Forbidden (it may not be deleted).
         """
+        attempt = partial(self._delete, target, deletion, options)
+        return await (_attempted(options, attempt) if target.kind.by_webhook else attempt())
+
+    async def _delete(self, target: Target, deletion: strategy.DeleteOptions, options: Options) -> Written:
         kind = target.kind
         record = self.expect(target, deletion)
         self._admission.admit_deletion(target)
@@ -249,9 +294,9 @@ class Writing:
             raise refusals.not_found(target.kind.resource, target.name)
         return record
 
-    def _created(self, target: Target, obj: Object) -> Object:
+    def _created(self, target: Target, obj: Object, options: Options) -> Object:
         kind, given = target.kind, obj["metadata"]
-        name = given.get("name") or self._generated(target, given.get("generateName", ""))
+        name = given.get("name") or self._generated(target, given.get("generateName", ""), options)
         if kind.has_status and kind.has_generation:  # others (Nodes) may be created with a status
             obj = {key: value for key, value in obj.items() if key != "status"}
         created = strategy.created(
@@ -264,14 +309,18 @@ class Writing:
         )
         return kind.prepare(created, None)
 
-    def _generated(self, target: Target, prefix: str) -> str:
-        """A free name under the prefix; an empty prefix stays empty and is refused later."""
-        name = ""
+    def _generated(self, target: Target, prefix: str, options: Options) -> str:
+        """A free name under the prefix; an empty prefix stays empty and is refused later. Another attempt of
+        the same write takes the same name, which its webhook may have been told."""
+        name = options.drawn
+        if name and self._store.latest(target.collection, target.named(name).key) is None:
+            return name
         for _ in range(NAME_ATTEMPTS if prefix else 0):
             letters = "".join(self._clock.random.choices(ALPHABET, k=GENERATED_SUFFIX))
             name = prefix[:GENERATED_PREFIX] + letters
             place = target.named(name)
             if self._store.latest(place.collection, place.key) is None:
+                options.drawn = name
                 return name
         if prefix:
             raise AlreadyExists(f"no free name begins with {prefix!r}; try again")
@@ -296,15 +345,16 @@ class Writing:
     async def _put(self, target: Target, obj: Object, old: Record | None, options: Options) -> bytes:
         if options.dry_run:
             return target.kind.encode(obj, old.version if old else None)
-        version = self._store.next_version()
-        data = target.kind.encode_stored(obj, version)
+        version, kind = self._store.next_version(), target.kind
+        data = kind.encode_stored(obj, version)
         if len(data) > OBJECT_BYTES and (old is None or len(old.data) <= OBJECT_BYTES):
             raise TooLarge("etcdserver: request is too large")  # an etcd's words: people look for them
-        record = record_of(target.collection, target.key, version, data, obj)
+        record = record_of(target.collection, target.key, version, data, obj if kind.is_stored else None)
+        answer = kind.in_version(record)  # before the write: it may have to be converted
         commit = self._store.put(record, old)
-        self._serving.written(target.kind, obj, version)
+        self._serving.written(kind, obj, version)
         await commit
-        return target.kind.in_version(record)
+        return answer
 
     async def _remove(
         self, target: Target, record: Record, options: Options, final: Object | None = None
@@ -317,6 +367,18 @@ class Writing:
             self._serving.removed(target.kind, target.name)
             await commit
         return Written(data, record.uid, gone=True)
+
+
+async def _attempted(options: Options, attempt: Callable[[], Awaitable[Written]]) -> Written:
+    """The outcome of a write for which a webhook may have to convert. An attempt that is begun again says its
+    warnings again."""
+    said = list(options.warnings)
+
+    def again() -> Awaitable[Written]:
+        options.warnings[:] = said
+        return attempt()
+
+    return await settled(again)
 
 
 def _violations(kind: ServedKind, new: Object, old: Object | None, subresource: str = "") -> list[Cause]:

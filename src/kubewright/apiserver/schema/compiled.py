@@ -278,6 +278,10 @@ class Compiled:
         filled: Object = walk.default(self.node, clean)
         return filled
 
+    def converted(self, obj: Object) -> Object:
+        """What another version of the kind has become in this one."""
+        return obj if self.strict.is_valid(obj) else self.without_nulls(self.prune(self.whole(obj)))
+
     def without_nulls(self, obj: Object) -> Object:
         """The object without the nulls that count as absent."""
         clean: Object = walk.drop_nulls(self.node, obj)

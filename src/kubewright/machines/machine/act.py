@@ -35,7 +35,7 @@ from kubewright.api.core import NODE, SECRET, Node, Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineStatus
-from kubewright.api.meta import without_finalizer
+from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base import delays
 from kubewright.base.clock import Clock, rfc3339
@@ -47,6 +47,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import outside_of_a_pass, with_uid, with_version
+from kubewright.machines import node_marks
 from kubewright.machines.caches import TOKEN_PLACE, TOKEN_PLACE_QUOTED, Caches, Shared, wants_token
 from kubewright.machines.machine.decide import decide, event_of, refusal_of, status_refused
 from kubewright.machines.machine.living import awaits_boot
@@ -80,6 +81,7 @@ from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.volumes import Attachment
 from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.runtime.passes import failed
+from kubewright.runtime.reports import Echoes
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -224,9 +226,6 @@ def _is_token_of(machine: Machine, found: Secret) -> bool:
     return found.data.get("description") == token_description(machine.metadata.name).encode()
 
 
-# The pass.
-
-
 class WriteFailed(Exception):
     """A step of this machine failed, and the next decision takes that into account. Stays in this file."""
 
@@ -251,10 +250,13 @@ class NodeGone(KubewrightError):
 
 @dataclass(slots=True)
 class UnderWay:
-    """What the pass over a machine works with: its notes, and the node as the steps so far have left it."""
+    """What the pass over a machine works with: its notes, and machine and node as the steps so far have left
+    them; ``alone``: no other client has written the node between its patches."""
 
+    meta: ObjectMeta
     notes: Notes
     node: Node | None
+    alone: bool = True
 
 
 class Machines(ObjectReconciler[Machine, Seen, Plan]):
@@ -286,8 +288,7 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
         self._wake = wake
         self._performed = performed
         self._under_way: dict[str, UnderWay] = {}
-
-    # The pass.
+        self.echoes = Echoes(wake)
 
     def forget(self, key: Key, uid: str) -> None:
         """The machine is gone for good."""
@@ -349,11 +350,17 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
             ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
         uid, notes = found.metadata.uid, self._looker.notes(found, seen.node, keep=bool(plan.topics))
-        self._under_way[uid] = UnderWay(notes, seen.node)
+        left = self._under_way[uid] = UnderWay(found.metadata, notes, seen.node)
+        known = False
+        if plan.rests is not None:
+            self.echoes.begin(_key(found))
         try:
             result = await super().carry_out(found, seen, plan)
+            known = left.alone and self._looker.shows_no_more(left.meta, left.node, plan.rests)
+            result = result if known or plan.rests is None else Result.later(0)
         finally:
             del self._under_way[uid]
+            self.echoes.end(_key(found), known=known)
         self._performed(seen, plan)
         return result
 
@@ -376,7 +383,9 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
             WriteFailed: it is refused for good.
         """
         try:
-            return await super().report(found, seen, plan, outcome)
+            again = await super().report(found, seen, plan, outcome)
+            self._under_way[found.metadata.uid].meta = outcome.meta
+            return again
         except ApiError as error:
             if not is_refusal(error):
                 raise
@@ -526,6 +535,7 @@ class Machines(ObjectReconciler[Machine, Seen, Plan]):
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
         if now.metadata.resource_version and (versioned or now.spec == node.spec):
             under_way.node = now
+        under_way.alone = under_way.alone and (versioned or node_marks.patched_alone(node, now, patch))
 
     async def _mark_and_update(self, seen: Seen, step: UpdateVm, outcome: Outcome) -> None:
         if step.patch["annotations"]:

@@ -14,7 +14,8 @@ Theory.      A write may fail for a moment (a conflict, a busy server): the runt
              The decision is a function of what is seen, and time is a part of that. So the same function,
              asked with a later time, says what comes next (``foresee``): past its health timeout an Unknown
              machine is Failed. The plan of a drain in ``Seen`` is of the present, so the end of a drain's
-             time is not foreseen.
+             time is not foreseen. Asked about the machine as a plan will have written it, it says what the
+             next pass would do; where that is nothing, the plan ``rests``, and the pass after it is saved.
 Invariants.  Every step has its row. Steps that keep a VM or a user's pods from being lost are not skipped:
              the finalizer before the driver is called, the record of a living machine's VM, the cordon
              before pods are evicted, the deletion of the node before the finalizer goes. A user who forces
@@ -32,6 +33,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import structs
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
@@ -108,8 +111,10 @@ from kubewright.machines.machine.seen import (
     SyncNode,
     Unread,
     UpdateVm,
+    as_recorded,
     vm_incomplete,
 )
+from kubewright.machines.machine.states import machine_status
 from kubewright.wire.errors import Forbidden, is_refusal
 
 Decider = Callable[[Seen], Plan | None]
@@ -131,7 +136,50 @@ def decide(seen: Seen) -> Plan:
         plan = plan_of(DELETING, seen)
     else:
         plan = _with_preservation(plan_of(LIVING, seen), seen)
+        if (then := _after(plan, seen)) is not None:
+            return then
     return replace(plan, awaits=awaited(seen, plan))
+
+
+def _after(plan: Plan, seen: Seen) -> Plan | None:
+    """The plan that rests: with the wait of the pass that would follow it, where that would do nothing. None:
+    it would, or it is not known."""
+    after = _as_written(plan, seen)
+    if after is None or seen.refused or seen.unread is not None:
+        return None
+    then = _with_preservation(plan_of(LIVING, after), after)
+    told = then.report is not None or then.warning is not None
+    if told or then.wake == AT_ONCE or any(step not in plan.steps for step in then.steps):
+        return None
+    told_already = bool(then.steps) or then.because in plan.because
+    because = plan.because if told_already else f"{plan.because}; {then.because}"
+    waits = replace(then, steps=())
+    return replace(plan, wake=then.wake, because=because, awaits=awaited(after, waits), rests=after.machine)
+
+
+def _as_written(plan: Plan, seen: Seen) -> Seen | None:
+    """What is seen once the plan is carried out, but for the marks of its node, which are as they should be
+    then; None: it is not known."""
+    machine, begun, report = seen.machine, seen.begun, plan.report
+    if not plan.steps and report is None:
+        return None
+    for step in plan.steps:
+        match step:
+            case Record(_, notes) if not seen.recorded:
+                machine = as_recorded(machine, seen.vm)
+                annotations = {**machine.metadata.annotations, **notes}
+                meta = structs.replace(machine.metadata, annotations=annotations)
+                machine = structs.replace(machine, metadata=meta)
+            case SyncNode() | DeleteBootstrapToken():
+                pass
+            case _:
+                return None
+    if report is not None:
+        if report.phase not in (Phase.PENDING, Phase.RUNNING):
+            return None
+        machine = structs.replace(machine, status=machine_status(seen, report, seen.wall))
+        begun = replace(begun, phase_since=seen.now)
+    return replace(seen, machine=machine, begun=begun)
 
 
 def _with_preservation(plan: Plan, seen: Seen) -> Plan:

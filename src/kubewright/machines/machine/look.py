@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isinf
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
@@ -21,6 +21,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
+from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
@@ -150,6 +151,30 @@ class Looker:
         preserved = machine.status.current_status.preserve_expiry_time is not None
         selected = node is not None and is_selected(node)
         return self._memory.notes(machine, keep=keep or preserved or selected)
+
+    def shows_no_more(self, machine: ObjectMeta, node: Node | None, foreseen: Machine | None) -> bool:
+        """Whether the caches show of a machine and its node what a pass has read or written itself, and
+        nothing after that which decides; and whether the server has stored of it what was foreseen. ``node``
+        None: none that may be this machine's, nor one of its name.
+        """
+        found = self._caches.machines.part(Key(machine.namespace, machine.name))
+        if (
+            found is None
+            or foreseen is None
+            or (found.metadata.uid, found.metadata.resource_version)
+            != (
+                machine.uid,
+                machine.resource_version,
+            )
+        ):
+            return False
+        if _decided(found) != _decided(foreseen):
+            return False
+        name = names.node_name(found.metadata.labels) if node is None else node.metadata.name
+        shown = self._caches.nodes.part(Key("", name)) if name else None
+        if node is None or shown is None:
+            return node is shown and self._caches.node_of(found) is None
+        return node_marks.decides_as(found, node, shown)
 
     def note_failure(self, machine: Machine, request: Request) -> bool:
         """Note that a request about the machine's node failed; return whether its cluster is long silent."""
@@ -329,6 +354,14 @@ class Looker:
             drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def _decided(machine: Machine) -> tuple[Any, ...]:
+    """What passes write of a machine and decide by, but for times and messages."""
+    meta, last, current = machine.metadata, machine.status.last_operation, machine.status.current_status
+    written = (meta.labels, meta.annotations, meta.finalizers, meta.deleting, machine.spec)
+    told = (last.type, last.state, current.phase, current.timeout_active, current.preserve_expiry_time)
+    return (*written, *told)
 
 
 def drain_began(seen: Seen, node: Node) -> datetime:

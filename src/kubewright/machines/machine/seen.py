@@ -249,16 +249,17 @@ class Plan(AnyPlan[Step]):
     ``warning`` is the reason and message of a Warning event, sent after the steps if the report changed the
     status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
     change (counts, times) while its topics stay. A ``milestone`` is sent under the same condition.
+
+    ``rests``: the machine as the plan leaves it, where its own writes call for no pass. None: they do.
     """
 
     report: Report | None = None
     warning: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
     milestone: Milestone | None = None
+    rests: Machine | None = None
 
-    @property
-    def ends_the_pass(self) -> bool:
-        return True
+    last: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

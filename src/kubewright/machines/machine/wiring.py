@@ -15,17 +15,17 @@ from datetime import datetime
 from enum import StrEnum
 
 from kubewright.api.core import Node
-from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, OperationType, Phase
+from kubewright.api.machine.names import EventReason, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.storage import VolumeAttachment
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.informer import Change
+from kubewright.machines import node_marks
 from kubewright.machines.caches import Caches, Shared, class_key
 from kubewright.machines.machine.act import Machines
 from kubewright.machines.machine.memory import Memory, Moments
 from kubewright.machines.machine.seen import Call, Plan, Record, Seen
-from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller, alike, status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key
@@ -58,8 +58,8 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
         shared, calls, memory, busy=lambda: controller.load > BUSY, wake=wake, performed=durations.note
     )
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
-    controller.watches(caches.machines, machine_if_it_matters)
-    controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
+    controller.watches(caches.machines, machines.echoes.but_own(machine_if_it_matters))
+    controller.watches(caches.nodes, machines.echoes.but_own(lambda change: machines_of_node(caches, change)))
     controller.watches(caches.classes, lambda change: _machines_of_class(caches, change))
     controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
     controller.watches(caches.attachments, lambda change: _machines_awaiting_detach(caches, change))
@@ -82,22 +82,18 @@ def _same_machine(before: Machine, after: Machine) -> bool:
 
 
 def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
-    """The machine behind a node, unless only heartbeats changed."""
-    if alike(change, _same_node):
+    """The machine behind a node, unless only heartbeats changed, or marks of a rollout that do not matter to
+    this machine."""
+    if alike(change, node_marks.same):
         return ()
     provider = (change.after() or change.before() or Node()).spec.provider_id
     by_name = caches.machines.keys_by("node", change.key.name)
-    return dict.fromkeys((*by_name, *caches.machines.keys_by("provider-id", provider)))
-
-
-def _same_node(before: Node, after: Node) -> bool:
-    """Whether no decision can tell apart two nodes whose labels are equal."""
-    return (
-        before.spec == after.spec  # a Node has no generation
-        and before.metadata.annotations == after.metadata.annotations
-        and before.status.capacity == after.status.capacity
-        and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
-    )
+    keys = dict.fromkeys((*by_name, *caches.machines.keys_by("provider-id", provider)))
+    if not alike(change, node_marks.rollout_alone):
+        return keys
+    nodes = [each for each in (change.before(), change.after()) if each is not None]
+    machines = ((key, caches.machines.part(key)) for key in keys)
+    return [key for key, found in machines if found is None or node_marks.heeds_rollouts(found, *nodes)]
 
 
 def _machines_of_class(caches: Caches, change: Change[MachineClass]) -> Iterable[Key]:

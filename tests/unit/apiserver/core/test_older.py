@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from kubewright.apiserver.registry import kind as kinds
-from kubewright.apiserver.registry.kind import Older
+from kubewright.apiserver.registry import versions as kinds
+from kubewright.apiserver.registry.versions import Older
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.apiserver.store import Record
 
