@@ -40,7 +40,7 @@ from kubewright.base.names import fnv32a, safe_encode
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.seen import Failures, Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.member import Member
 from kubewright.replicas.objects import INVALID, reference, with_hash
@@ -249,13 +249,13 @@ class Deployments(DeploymentPolicy[Deployment, ReplicaSet, PodMember]):
         """As ``rank``: the same at all times."""
         return rank
 
-    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
+    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], failures: Failures) -> DeploymentStatus:
         """The status to write, from what was seen after a pass and what happened in it."""
         return structs.replace(
             seen.written.status,
-            **counted(seen, outcome),
+            **counted(seen, failures),
             terminating_replicas=sum(not pod.alive for pod in seen.all_members),
-            conditions=conditions(seen, outcome, DeploymentCondition, {}),
+            conditions=conditions(seen, failures, DeploymentCondition, {}),
         )
 
 

@@ -23,7 +23,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import LabelSelector, Object, ObjectMeta, OwnerReference, owner_of
 from kubewright.kube.patches import onto
 from kubewright.wire import selectors
-from kubewright.wire.errors import BadRequest
+from kubewright.wire.errors import ApiError, BadRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
 
@@ -151,6 +151,15 @@ class AddFinalizer:
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """Remove our finalizer from the owner, since it has no child any more: a step of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotCreated:
+    """Tell that the server refuses to create this set now that it is asked again: a step of a plan. The first
+    request may still come."""
+
+    new: SetObject
+    error: ApiError
 
 
 def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:

@@ -33,7 +33,7 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
-from kubewright.replicas.objects import SetObject, key_of, with_replicas
+from kubewright.replicas.objects import NotCreated, SetObject, key_of, with_replicas
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_stale
 from kubewright.wire.gvk import Key
 
@@ -126,14 +126,6 @@ class SetCreation:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A set in doubt that the server refused when asked again: the first request may still come."""
-
-    new: SetObject
-    error: ApiError
-
-
 class Creations:
     """The creations of members that were not answered, by the uid of their set; a new process has none."""
 
@@ -193,7 +185,23 @@ class Doubts:
         """The effect of the last write is known: the caches show it, or it had none."""
         self._open.pop(deployment, None)
 
-    async def resolve(self, deployment: Key, uid: str) -> Refused | None:
+    def open(self, deployment: Key, uid: str) -> bool:
+        """Whether the server has to be asked what came of the last write of the deployment of this uid. What
+        the caches show, or what cannot come any more, is resolved."""
+        match self._open.get(deployment):
+            case Written(key=key, version=version) as doubt:
+                header = self._cache_of(doubt).header(key)
+                asked = header is not None and str(header.version) == version
+            case SetCreation(new, until) if _belongs_to(new, uid):
+                expired = self._client.clock.monotonic() >= until
+                asked = not expired and self._sets.header(key_of(new)) is None
+            case _:
+                asked = False
+        if not asked:
+            self.resolved(deployment)
+        return asked
+
+    async def resolve(self, deployment: Key, uid: str) -> NotCreated | None:
         """Return when the caches show what came of everything that the deployment of this uid has written.
 
         Returns:
@@ -203,22 +211,20 @@ class Doubts:
             Stale: the caches do not show it yet.
             KubewrightError: the server could not be asked.
         """
-        match self._open.get(deployment):
+        if not self.open(deployment, uid):
+            return None
+        match self._open[deployment]:
             case Written() as doubt:
                 await self._catch_up(doubt)
-            case SetCreation(new) as doubt if _belongs_to(new, uid):
+            case SetCreation(new):
                 try:
-                    await self._ask_again(doubt)
+                    await self._ask_again(new)
                 except ApiError as error:
-                    return Refused(new, error)
+                    return NotCreated(new, error)
         self.resolved(deployment)
         return None
 
     async def _catch_up(self, doubt: Written) -> None:
-        cache = self._sets if doubt.kind is self._sets.kind else self._deployments
-        header = cache.header(doubt.key)
-        if header is None or str(header.version) != doubt.version:
-            return
         try:
             live = await self._client.get(doubt.kind, doubt.key)
         except NotFound as error:
@@ -228,14 +234,14 @@ class Doubts:
         if live.metadata.resource_version != doubt.version:
             raise Stale(f"the cache does not show yet what {doubt.key} is now")
 
-    async def _ask_again(self, doubt: SetCreation) -> None:
-        key, expired = key_of(doubt.new), self._client.clock.monotonic() >= doubt.until
-        if expired or self._sets.header(key) is not None:
-            return
+    async def _ask_again(self, new: SetObject) -> None:
         try:
-            await self._client.create(self._sets.kind, with_replicas(doubt.new, 0))
+            await self._client.create(self._sets.kind, with_replicas(new, 0))
         except AlreadyExists:
-            raise Stale(f"the cache does not show yet that {key} was created") from None
+            raise Stale(f"the cache does not show yet that {key_of(new)} was created") from None
+
+    def _cache_of(self, doubt: Written) -> Informer[Any]:
+        return self._sets if doubt.kind is self._sets.kind else self._deployments
 
 
 def _belongs_to(new: SetObject, uid: str) -> bool:

@@ -228,7 +228,7 @@ class Queue:
     def __init__(self) -> None:
         self.waiting: list[tuple[Key, str, float]] = []
 
-    def enqueue(self, key: Key, why: str, *, after: float) -> None:
+    def enqueue(self, key: Key, why: str, *, after: float, at_latest: bool) -> None:
         self.waiting.append((key, why, after))
 
 

@@ -29,7 +29,7 @@ Invariants.  Cluster-autoscaler's annotation is removed only where a second one 
              off: a node that is drained or ready keeps its labels until there is a result, though its set
              became the current one again. Differently from MCM a moved machine has the class and the labels
              of its new template.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections import Counter

@@ -19,7 +19,7 @@ from typing import Any, Generic
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, integer
 from kubewright.base.plan import Plan
-from kubewright.replicas.deployment.seen import Outcome, Seen, Step
+from kubewright.replicas.deployment.seen import Failures, Seen, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import D, S
 from kubewright.rollout.model import Group, Rank
@@ -165,8 +165,8 @@ class DeploymentPolicy(ABC, Generic[D, S, M]):
         one by which the controller of the sets deletes them (``SetPolicy.ranking``)."""
 
     @abstractmethod
-    def status(self, seen: Seen[D, S, M], outcome: Outcome) -> Any:
-        """The status to write, from what was seen after the pass and how the pass went (``status.py``)."""
+    def status(self, seen: Seen[D, S, M], failures: Failures) -> Any:
+        """The status to write, from what was seen after the pass and what failed in it (``status.py``)."""
 
     # What a deployment wants, where an API has more than the common fields
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.meta import Object, integer
 from kubewright.base.clock import stamp
-from kubewright.base.errors import KubewrightError
 from kubewright.replicas.member import M, Member
-from kubewright.replicas.objects import AddFinalizer, D, RemoveFinalizer, S, SetObject, key_of
+from kubewright.replicas.objects import AddFinalizer, D, NotCreated, RemoveFinalizer, S, SetObject, key_of
 from kubewright.rollout import planner
 from kubewright.rollout.model import Fleet, Group, Sizes
 from kubewright.rollout.planner import Strategy
@@ -108,21 +107,20 @@ Step = (
     | ChangeSet
     | DeleteSets
     | RecordEvent
+    | NotCreated
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What happened in a pass that the caches cannot show.
+class Failures:
+    """What failed in a pass, as far as the status says it.
 
     ``create_error`` the error that kept the pass from creating a set, in words; empty if none
     ``failed``       a write of the pass failed
-    ``error``        that error, which says when to try again
     """
 
     create_error: str = ""
     failed: bool = False
-    error: KubewrightError | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +153,12 @@ class Seen(Generic[D, S, M]):
 
     best: Counts | None = None
     """The best counts that this process has reported of the present rollout; None before the first report."""
+
+    in_doubt: bool = False
+    """Whether the server has to be asked what came of the last write: what is seen may be older."""
+
+    not_created: NotCreated | None = None
+    """The set that may still be created, though the server refuses that now; None: there is none."""
 
     selector_problem: str = ""
     around: Any = None

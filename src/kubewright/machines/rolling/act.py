@@ -1,4 +1,4 @@
-"""Reconcile the marks of one deployment's nodes: look, decide, act. And what enqueues a deployment.
+"""The marks of one deployment's nodes, one pass on the kernel. And what enqueues a deployment.
 
 Theory.      The cache of nodes has an index of those with marks, so a pass over a thousand nodes decodes
              only those that it changes. Deployment, sets and machines are read by the look of the reconciler
@@ -11,9 +11,8 @@ Invariants.  A node has one patch in a pass, made from the node as it was decide
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Awaitable, Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.diff import Patch
@@ -37,22 +36,24 @@ from kubewright.machines.node_marks import rolling
 from kubewright.machines.rolling.decide import aim_of, decide, update_labels
 from kubewright.machines.rolling.seen import (
     ClearMoved,
+    LabelNode,
     MarkNode,
     MarkSet,
     Move,
     Nodes,
     NodeStep,
+    PatchNode,
     RollingSeen,
+    SeenWithNodes,
     Step,
     UpdateMark,
 )
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.objects import key_of
-from kubewright.replicas.writes import Stale, error_of, run_parallel
+from kubewright.replicas.writes import Stale
 from kubewright.runtime.controller import Controller, only, spec_or_life
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.passes import idle, planned
-from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -61,6 +62,8 @@ TAINTED, ANNOTATED, OURS = "tainted", "annotated", "ours"
 CANDIDATE, SELECTED, BEGUN, UPDATED, AIMED = "candidate", "selected", "begun", "updated", "aimed"
 """The values of the index ``MARKS`` of nodes; besides ``AIMED`` there is one for each template aimed at."""
 PREFERS_OTHERS = (names.PREFER_NO_SCHEDULE, "PreferNoSchedule")
+NODES = "nodes"
+"""What failed, if a node could not be patched."""
 MARKS = "rolling-marks"
 BY_NODE = "rolling-node"
 
@@ -75,62 +78,77 @@ class Cached(Container[str]):
         return self.nodes.header(Key("", str(name))) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class NodePatch:
-    """What is written on a node; an empty body writes nothing."""
-
-    key: Key
-    body: Patch
-
-
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
 
-class RollingNodes:
+class RollingNodes(ObjectReconciler[MachineDeployment, SeenWithNodes, Plan[Step]]):
     """The reconciler: a key is that of a deployment, and its nodes are in the cluster ``target``."""
 
     def __init__(
         self, deployments: MachineDeployments, control: Client, target: Session, *, spare_nodes: bool
     ) -> None:
+        super().__init__(control, deployments.objects, deployments.recorder)
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
-        self._control = control
         self._target = target
         self._watched: Informer[Node] | None = None
         self._controller: Controller | None = None
         self._spare_nodes = spare_nodes
         self._machines.index(BY_NODE, lambda m: filter(None, (names.node_name(m.metadata.labels),)))
 
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
+    async def look(self, found: MachineDeployment) -> SeenWithNodes:
+        """As the reconciler of deployments; and which nodes have which marks."""
+        seen, nodes = self._deployments.view(found), self._watched or self._watch_nodes()
+        return SeenWithNodes(seen, _seen_nodes(seen, nodes) if nodes.synced else None)
 
-        Raises:
-            Unfinished: writes failed; the others were tried all the same.
-        """
-        seen = self._deployments.look(key)
-        if seen is None:
-            return Result.done()
-        nodes = self._watched or self._watch_nodes()
-        if not nodes.synced:
+    def decide(self, seen: SeenWithNodes) -> Plan[Step]:
+        """As ``decide.decide``."""
+        if seen.nodes is None or self._watched is None:
             silent = Awaited("the cluster of the nodes", "see whether its API server answers")
-            idle("the cluster of the nodes has not answered yet", silent)
-            return Result.later(delays.UNHEARD)
-        plan = self._decided(seen, nodes)
-        planned(plan)
-        patches = self._patches([step for step in plan.steps if isinstance(step, NodeStep)], nodes)
-        sets = [step for step in plan.steps if isinstance(step, MarkSet)]
-        machines = [step for step in plan.steps if isinstance(step, Move | ClearMoved)]
-        errors = await run_parallel([step for step in sets if step.tainted], self._mark_set)
-        errors += (failed := await run_parallel(patches, self._patch_node))
-        errors += await run_parallel(machines, self._change_machine)
-        if not failed:
-            errors += await run_parallel([step for step in sets if not step.tainted], self._mark_set)
-        return Result.later(plan.wake).unless(errors)
+            because = "the cluster of the nodes has not answered yet"
+            return Plan(wake=delays.UNHEARD, because=because, awaits=(silent,))
+        return self._decided(seen.deployment, seen.nodes, self._watched)
 
-    def _decided(self, seen: RollingSeen, watched: Informer[Node]) -> Plan[Step]:
+    async def perform(self, seen: SeenWithNodes, plan: Plan[Step], outcome: Outcome) -> None:
+        """The steps in four rows. A node has one patch, made of it as it is before the first write."""
+        sets = [step for step in plan.steps if isinstance(step, MarkSet)]
+        patches = self._patches(step for step in plan.steps if isinstance(step, NodeStep))
+        machines = [step for step in plan.steps if isinstance(step, Move | ClearMoved)]
+        before, after = ([step for step in sets if step.tainted is tainted] for tainted in (True, False))
+        rows = replace(plan, steps=(*before, *patches, *machines, *after))
+        await super().perform(seen, rows, outcome)
+
+    def act(self, seen: SeenWithNodes, step: Step, outcome: Outcome) -> Effect:
+        """What performs a step. A set says that its nodes are tainted until all have lost the taint."""
+        match step:
+            case MarkSet(tainted=tainted):
+                return self._mark_set(step) if tainted or NODES not in outcome.shown else None
+            case PatchNode(key, body):
+                return self._target.client.patch(NODE, key, body)
+            case Move() | ClearMoved():
+                return self._change_machine(step)
+            case MarkNode() | LabelNode():
+                raise AssertionError("all steps about a node are one patch")
+
+    def together(self, step: Step) -> object:
+        """Sets that are annotated; nodes; machines; sets whose annotation goes."""
+        if isinstance(step, Move | ClearMoved):
+            return "machines"
+        return type(step), isinstance(step, MarkSet) and step.tainted
+
+    def after_step(
+        self, seen: SeenWithNodes, step: Step, error: KubewrightError | None, outcome: Outcome
+    ) -> bool:
+        """An error stops no other write but that; what does not exist any more needs none."""
+        if error is not None and not isinstance(error, NotFound):
+            outcome.errors.append(error)
+            if isinstance(step, PatchNode):
+                outcome.shown[NODES] = str(error)
+        return True
+
+    def _decided(self, seen: RollingSeen, nodes: Nodes, watched: Informer[Node]) -> Plan[Step]:
         """The plan. Only of the nodes in it is read whether one stands on another VM; then the plan is made
         anew without that node. Each round leaves out one more node at least, so there is a last one."""
-        nodes = _seen_nodes(seen, watched)
         while True:
             plan = decide(seen, nodes, spare_nodes=self._spare_nodes)
             steps = [step for step in plan.steps if isinstance(step, NodeStep)]
@@ -157,41 +175,37 @@ class RollingNodes:
         self._controller.watches(watched, self._of_node)
         return watched
 
-    def _patches(self, steps: Iterable[NodeStep], watched: Informer[Node]) -> list[NodePatch]:
-        """One for each node, made before the first write of the pass: the decision rests on the nodes as they
-        are now."""
+    def _patches(self, steps: Iterable[NodeStep]) -> Iterator[PatchNode]:
+        assert self._watched is not None, "a plan that marks nodes was made of them"
         by_node: dict[Key, list[NodeStep]] = {}
         for step in steps:
             by_node.setdefault(Key("", step.node), []).append(step)
-        nodes = {key: watched.get(key) for key in by_node}
-        return [NodePatch(key, patch_of(by_node[key], node)) for key, node in nodes.items() if node]
+        for key, about in by_node.items():
+            node = self._watched.get(key)
+            if node is not None and (body := patch_of(about, node)):
+                yield PatchNode(key, body)
 
-    async def _patch_node(self, patch: NodePatch) -> KubewrightError | None:
-        if not patch.body:
-            return None
-        return await _unless_gone(self._target.client.patch(NODE, patch.key, patch.body))
-
-    async def _mark_set(self, step: MarkSet) -> KubewrightError | None:
+    def _mark_set(self, step: MarkSet) -> Effect:
         value, meta = names.TRUE if step.tainted else None, step.set.metadata
         body = with_uid({"metadata": {"annotations": {names.PREFER_NO_SCHEDULE: value}}}, meta.uid)
-        return await _unless_gone(self._control.patch(MACHINE_SET, key_of(step.set), body))
+        return self.client.patch(MACHINE_SET, key_of(step.set), body)
 
-    async def _change_machine(self, step: Move | ClearMoved) -> KubewrightError | None:
+    async def _change_machine(self, step: Move | ClearMoved) -> None:
         member = step.member
         if isinstance(step, ClearMoved):
             body = with_uid({"metadata": {"labels": {names.UPDATE_RESULT_LABEL: None}}}, member.uid)
-            return await _unless_gone(self._control.patch(MACHINE, member.key, body))
-        machine = self._machines.get(member.key)
-        if machine is None or machine.metadata.resource_version != member.version:
-            return Stale(f"machine {member.name} is no longer the one that was seen")
-        body = onto(moved_patch(machine, step.source, step.target), machine.metadata)
-        return await _unless_gone(self._control.patch(MACHINE, member.key, body))
+        else:
+            machine = self._machines.get(member.key)
+            if machine is None or machine.metadata.resource_version != member.version:
+                raise Stale(f"machine {member.name} is no longer the one that was seen")
+            body = onto(moved_patch(machine, step.source, step.target), machine.metadata)
+        await self.client.patch(MACHINE, member.key, body)
 
     def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
         controller = self._controller = Controller("rolloutnodes", self, clock, metrics=metrics)
-        controller.watches(deployments.deployments, only(spec_or_life))
+        controller.watches(self.objects, only(spec_or_life))
         controller.watches(deployments.sets, deployments.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, deployments.of_member, wait, "a machine has changed")
@@ -231,12 +245,6 @@ def _joined(one: Patch, other: Patch) -> Patch:
     both = {**one, **other}
     inside = {key for key in one.keys() & other.keys() if isinstance(one[key], dict)}
     return {**both, **{key: _joined(one[key], other[key]) for key in inside}}
-
-
-async def _unless_gone(call: Awaitable[Any]) -> KubewrightError | None:
-    """The error that a write ended with; None where its object does not exist any more."""
-    error = await error_of(call)
-    return None if isinstance(error, NotFound) else error
 
 
 def _seen_nodes(seen: RollingSeen, watched: Informer[Node]) -> Nodes:
