@@ -31,8 +31,6 @@ NEEDS = {SERVER: ETCD, MANAGER: SERVER}
 """What each component needs before it starts."""
 REPLACED_SECONDS = 5.0
 """For so long an instance may end that was asked to be replaced before: it starts after that."""
-FALLS_ASLEEP_SECONDS = 120.0
-"""For so long programs may run after a control plane should sleep: each ends after the one that needs it."""
 Release = tuple[int, ...]
 
 
