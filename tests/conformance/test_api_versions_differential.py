@@ -67,7 +67,7 @@ class Storyteller:
                 operation = {"op": "add", "path": where, "value": value}
                 return "PATCH", version, name, [operation], JSON_PATCH, writer
             case "r":
-                reset = {"metadata": {"managedFields": [{}]}}
+                reset: Object = {"metadata": {"managedFields": [{}]}}
                 return "PATCH", version, name, reset, MERGE_PATCH, writer
             case "s":
                 status = {**body, "status": {"said": self.random.choice("yz")}}
