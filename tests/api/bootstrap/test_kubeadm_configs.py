@@ -528,7 +528,7 @@ async def test_nothing_is_written_at_rest(world: World) -> None:
 
 
 async def test_a_machine_whose_data_are_refused_lets_another_be_the_first(world: World) -> None:
-    large = [{"path": f"/{number}", "content": "x" * 240_000} for number in range(6)]
+    large = [{"path": f"/{number}", "content": "x" * 10_000} for number in range(150)]
     await world.cluster()
     spec = {"clusterConfiguration": {}, "initConfiguration": {}, "files": large}
     await world.machine("cp-0", control_plane=True, spec=spec)
