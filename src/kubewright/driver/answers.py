@@ -88,8 +88,8 @@ def provider_spec(raw: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def _with_choices(kind: Any, message: str) -> str:
-    """A message of msgspec with what the field may be, where it says what it is not, or a pattern that its author
-    has described."""
+    """A message of msgspec with what the field may be, where it says what it is not, or a pattern that the
+    driver's author has described."""
     reason, at, path = message.partition(" - at `$")
     if "enum value" not in reason and "matching regex" not in reason:
         return message
