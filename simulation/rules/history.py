@@ -1,6 +1,6 @@
 """Numbers and specs with a history: what a manager may still act upon that has not received the last change.
 
-Called by    ``past``, which writes them; read by ``replicas`` and ``rollouts``.
+Called by    ``past``, which writes them; read by ``numbers``.
 """
 
 from collections import deque
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
-from simulation.invariants.facts import template_of
 from simulation.journal import Object
+from simulation.rules.facts import template_of
 
 T = TypeVar("T")
 

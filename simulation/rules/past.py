@@ -1,21 +1,37 @@
-"""What invariants know beside the step that they judge: owners, counts, and which VMs and nodes had a fault.
+"""What rules know beside the entry that they judge: owners, counts, and which VMs and nodes had a fault.
 
-Theory.      Everything is kept up to date step by step (``learn``), so that a step of a world with twenty
-             thousand machines costs as much as one of a world with three: a machine's step changes the
+Theory.      Everything is kept up to date entry by entry (``learn``), so that an entry of a world with twenty
+             thousand machines costs as much as one of a world with three: a machine's entry changes the
              counts of its set, a pod's those of its node, and nothing is ever counted from zero.
              Numbers and specs have a history, because a manager acts on what it has received.
              Exceptions are for one VM or node: a VM without power, a Node that a user deleted, a
              silent kubelet; a fault of one excuses nothing that happens to another.
-Invariants.  ``learn`` is called once for each step, before any rule judges it. Nothing here judges.
+Invariants.  ``learn`` is called once for each entry, before any rule judges it. Nothing here judges.
 Called by    ``run``; read by all rules.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
 
 from kubewright.api.machine import names
 from kubewright.machines.settings import MachineSettings, effective
-from simulation.invariants.facts import (
+from simulation.journal import (
+    ATTACHMENTS,
+    DELETES,
+    EVICTS,
+    MACHINE_DEPLOYMENTS,
+    MACHINE_SETS,
+    MACHINES,
+    NAMESPACE_NAME,
+    NODES,
+    PODS,
+    VMS,
+    Journal,
+    Object,
+    Write,
+)
+from simulation.rules.facts import (
     controller_of,
     deleting,
     ended,
@@ -29,26 +45,25 @@ from simulation.invariants.facts import (
     template_of,
     volume_claims,
 )
-from simulation.invariants.history import LONG, DeploymentRecord, SetRecord, desired_by
-from simulation.journal import (
-    ATTACHMENTS,
-    MACHINE_DEPLOYMENTS,
-    MACHINE_SETS,
-    MACHINES,
-    NODES,
-    PODS,
-    ApiStep,
-    Journal,
-    Object,
-    Removal,
-    Step,
-    VmStep,
-)
+from simulation.rules.history import LONG, DeploymentRecord, SetRecord, desired_by
 
 SINCE_UP = ("Running", "Available", "Unknown", "InPlaceUpdateSuccessful", "InPlaceUpdateFailed")
 """Phases of a machine that has been up, and is not taken out of service for an update."""
 GIVEN_UP = ("Unknown", "InPlaceUpdateFailed")
 """Phases in which the health time-out runs."""
+
+
+class Memory(Protocol):
+    """What rules remember of a run; each run has its own."""
+
+    def learn(self, write: Write, past: "Past") -> None:
+        """Take an entry in, before any rule judges it."""
+
+    def remember(self, write: Write, past: "Past") -> None:
+        """Take it in after all have."""
+
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +91,20 @@ class Waits:
     last_replaced: dict[str, float] = field(default_factory=dict)
     """When a replacement in a group was last over."""
 
-    def learn(self, step: ApiStep) -> None:
+    def learn(self, write: Write) -> None:
         """A machine has changed."""
-        found = step.new or step.old
+        found = write.after or write.before
         assert found is not None
         uid = str(found["metadata"]["uid"])
-        self._replace(uid, step.new)
-        if step.new is None:
+        self._replace(uid, write.after)
+        if write.after is None:
             self.since.pop(uid, None)
             self.before.pop(uid, None)
             return
-        was = phase(step.old) if step.old is not None else None
-        if was is None or (phase(step.new) in GIVEN_UP and phase(step.new) != was):
+        was = phase(write.before) if write.before is not None else None
+        if was is None or (phase(write.after) in GIVEN_UP and phase(write.after) != was):
             self.since[uid] = self.now()
-        if step.old is not None and (limits := self.limits(step.old)) != self.limits(step.new):
+        if write.before is not None and (limits := self.limits(write.before)) != self.limits(write.after):
             self.before[uid] = self.now(), limits
 
     def limits(self, machine: Object) -> Limits:
@@ -145,42 +160,39 @@ class Pods:
     """Claims that pods left behind, and since when, by the name of their node."""
     attached: dict[str, float] = field(default_factory=dict)
     """Since when each VolumeAttachment is there, by its name."""
-    _asked: dict[str, tuple[float, Removal]] = field(default_factory=dict)
-    """The last removal that a manager asked for, and when, by the pod's key."""
+    _asked: dict[str, Write] = field(default_factory=dict)
+    """The last removal that a manager asked for, by the pod's key."""
 
-    def hear(self, removal: Removal) -> None:
+    def hear(self, removal: Write) -> None:
         """A manager asks for the end of a pod."""
-        self._asked[removal.key] = (self.now(), removal)
+        self._asked[removal.key] = removal
 
-    def learn(self, step: ApiStep) -> None:
+    def learn(self, write: Write) -> None:
         """A pod has changed."""
-        for pod, there in ((step.old, False), (step.new, True)):
+        for pod, there in ((write.before, False), (write.after, True)):
             node = str(pod["spec"].get("nodeName", "")) if pod is not None else ""
             if not node or pod is None:
                 continue
             if there and not ended(pod):
-                self._is_on(node, step.key, pod)
+                self._is_on(node, write.key, pod)
             else:
-                self._is_off(node, step.key, pod)
+                self._is_off(node, write.key, pod)
 
-    def learn_attachment(self, step: ApiStep) -> None:
+    def learn_attachment(self, write: Write) -> None:
         """A volume is attached, or no longer."""
-        if step.new is None:
-            self.attached.pop(step.key, None)
+        if write.after is None:
+            self.attached.pop(write.key, None)
         else:
-            self.attached.setdefault(step.key, self.now())
+            self.attached.setdefault(write.key, self.now())
 
     def asker(self, key: str) -> str:
         """The manager that last asked for the end of a pod; empty if none did."""
-        return self._asked[key][1].client if key in self._asked else ""
+        return self._asked[key].actor if key in self._asked else ""
 
-    def cause(self, step: ApiStep) -> Removal | None:
-        """What a manager asked for, if a pod begins to leave with this step because of it."""
-        begins = step.old is not None and not deleting(step.old)
-        if not begins or (step.new is not None and not deleting(step.new)):
-            return None
-        at, removal = self._asked.get(step.key, (-1.0, None))
-        return removal if at == self.now() else None
+    def cause(self, write: Write) -> Write | None:
+        """What a manager asked for, if a pod that begins to leave does so because of it."""
+        removal = self._asked.get(write.key)
+        return removal if removal is not None and removal.at == self.now() else None
 
     def _is_on(self, node: str, key: str, pod: Object) -> None:
         self.on.setdefault(node, {})[key] = None
@@ -231,6 +243,8 @@ class Past:
     late_vms: bool = False
     undisturbed_since: Callable[[], float] = lambda: 0.0
     answering_since: Callable[[], float] = lambda: 0.0
+    parts: Callable[[type[Any]], object] = lambda _kind: None
+    """``World.part``."""
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0
@@ -263,6 +277,8 @@ class Past:
     """The machines of each set, by the set's uid."""
     deployments: dict[str, DeploymentRecord] = field(default_factory=dict)
     """The sets of each deployment, by its key."""
+    memories: dict[type, Memory] = field(default_factory=dict)
+    """What the rules of an API remember beside this, by its type."""
     drained: Pods = field(init=False)
     """Pods, and who asked them to leave."""
     waits: Waits = field(init=False)
@@ -274,17 +290,37 @@ class Past:
         self.drained = Pods(self.now)
         self.waits = Waits(self.now, self.settings, self._group)
 
-    def learn(self, step: Step) -> None:
-        """Take a step in, before any rule judges it."""
-        if isinstance(step, VmStep):
-            self._vm(step)
-        elif isinstance(step, Removal):
-            if step.resource == PODS:
-                self.drained.hear(step)
-        elif isinstance(step, ApiStep) and (learn := _LEARNED.get(step.resource)) is not None:
-            learn(self, step)
+    def learn(self, write: Write) -> None:
+        """Take an entry in, before any rule judges it."""
+        if write.kind == PODS and write.verb in (EVICTS, DELETES):
+            self.drained.hear(write)
+        elif write.committed and (learn := _LEARNED.get(write.kind)) is not None:
+            learn(self, write)
+        for memory in self.memories.values():
+            memory.learn(write, self)
+
+    def remember(self, write: Write) -> None:
+        """All rules have judged it."""
+        for memory in self.memories.values():
+            memory.remember(write, self)
 
     # ------------------------------------------------------------ questions
+
+    def memory(self, kind: type[M]) -> M:
+        """The memory of that type."""
+        return cast(M, self.memories[kind])
+
+    def part(self, kind: type[M]) -> M:
+        """The part of the world of that type, which only worlds of one realm have."""
+        return cast(M, self.parts(kind))
+
+    def all(self, kind: str) -> Iterable[Object]:
+        """The objects of a kind, as they are now."""
+        return self.journal.objects[kind].values()
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """One in the namespace of all stories."""
+        return self.journal.objects[kind].get(f"{NAMESPACE_NAME}/{name}")
 
     def living_vms(self, owner_uid: str) -> list[str]:
         """The VMs of a machine that are not being deleted."""
@@ -305,21 +341,21 @@ class Past:
 
     # ------------------------------------------------------------ machines
 
-    def _machine(self, step: ApiStep) -> None:
-        found = step.new or step.old
+    def _machine(self, write: Write) -> None:
+        found = write.after or write.before
         assert found is not None
         uid = found["metadata"]["uid"]
-        self._claim(step)
-        self._count(uid, step.new)
-        self.waits.learn(step)
-        if step.new is None:
+        self._claim(write)
+        self._count(uid, write.after)
+        self.waits.learn(write)
+        if write.after is None:
             self._gone(uid)
             return
-        if step.old is None:
+        if write.before is None:
             self.machines += 1
-            self._name(step.new)
-        self.uids[uid] = step.key
-        if deleting(step.new):
+            self._name(write.after)
+        self.uids[uid] = write.key
+        if deleting(write.after):
             self.leaving.setdefault(uid, self.now())
 
     def _name(self, machine: Object) -> None:
@@ -334,12 +370,12 @@ class Past:
         self.leaving.pop(uid, None)
         self.unowned.update((vm_id, self.now()) for vm_id in self.living_vms(uid))
 
-    def _claim(self, step: ApiStep) -> None:
-        for word in recorded_by(step.old):
-            self.recorded.get(word, {}).pop(step.key, None)
-        for word in recorded_by(step.new):
-            self.recorded.setdefault(word, {})[step.key] = None
-        for word in recorded_by(step.old):
+    def _claim(self, write: Write) -> None:
+        for word in recorded_by(write.before):
+            self.recorded.get(word, {}).pop(write.key, None)
+        for word in recorded_by(write.after):
+            self.recorded.setdefault(word, {})[write.key] = None
+        for word in recorded_by(write.before):
             if not self.recorded.get(word):
                 self.recorded.pop(word, None)
 
@@ -391,15 +427,15 @@ class Past:
     def _set_record(self, uid: str) -> SetRecord:
         return self.sets.setdefault(uid, SetRecord(uid))
 
-    def _set(self, step: ApiStep) -> None:
-        found = step.new or step.old
+    def _set(self, write: Write) -> None:
+        found = write.after or write.before
         assert found is not None
         record, owner = self._set_record(found["metadata"]["uid"]), controller_of(found)
         before = self.deployments.get(record.deployment)
         if before is not None:
             before.sets.pop(record.uid, None)
-        record.key, record.there = step.key, step.new is not None
-        record.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
+        record.key, record.there = write.key, write.after is not None
+        record.deployment = f"{write.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         record.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
         record.template = template_of(found)
         record.stopped.put(names.FREEZE_LABEL in found["metadata"].get("labels", {}), self.now())
@@ -428,24 +464,24 @@ class Past:
     def _deployment_record(self, key: str) -> DeploymentRecord:
         return self.deployments.setdefault(key, DeploymentRecord(key))
 
-    def _deployment(self, step: ApiStep) -> None:
-        deployment = self._deployment_record(step.key)
-        deployment.there = step.new is not None
-        deployment.leaving = step.new is None or deleting(step.new)
-        if step.new is not None:
-            deployment.want(desired_by(step.new), self.now())
+    def _deployment(self, write: Write) -> None:
+        deployment = self._deployment_record(write.key)
+        deployment.there = write.after is not None
+        deployment.leaving = write.after is None or deleting(write.after)
+        if write.after is not None:
+            deployment.want(desired_by(write.after), self.now())
             deployment.settle(self.now())
             deployment.advance(self.now(), self.since())
 
     # ------------------------------------------------------------ VMs, nodes, pods
 
-    def _vm(self, step: VmStep) -> None:
+    def _vm(self, write: Write) -> None:
         """A VM never changes its machine. One that boots from data is a cluster's: other rules judge it."""
-        vm = step.new or step.old
+        vm = write.after or write.before
         assert vm is not None
         if vm.bootstrap is not None:
             return
-        if step.new is None:
+        if write.after is None:
             self.vms.get(vm.owner_uid, {}).pop(vm.id, None)
             self.unowned.pop(vm.id, None)
             if vm.gone_at is None:
@@ -457,32 +493,32 @@ class Past:
             return
         if vm.owner_uid not in self.uids:
             self.unowned.setdefault(vm.id, self.now())
-            if step.old is None:
+            if write.before is None:
                 self.made_unowned.add(vm.id)
         if vm.powered:
             self.dead.discard(vm.node_name)
         else:
             self.dead.add(vm.node_name)
 
-    def _node(self, step: ApiStep) -> None:
-        self.updates += selects(step)
-        if step.new is None:
-            self.not_ready.pop(step.key, None)
-            self.ready.pop(step.key, None)
-            if NODE_DELETED + step.key in self.deleted_by_users:
-                self.lost.add(step.key)
-        elif is_ready(step.new):
-            self.not_ready.pop(step.key, None)
-            self.ready.setdefault(step.key, self.now())
+    def _node(self, write: Write) -> None:
+        self.updates += selects(write)
+        if write.after is None:
+            self.not_ready.pop(write.key, None)
+            self.ready.pop(write.key, None)
+            if NODE_DELETED + write.key in self.deleted_by_users:
+                self.lost.add(write.key)
+        elif is_ready(write.after):
+            self.not_ready.pop(write.key, None)
+            self.ready.setdefault(write.key, self.now())
         else:
-            self.ready.pop(step.key, None)
-            self.not_ready.setdefault(step.key, self.now())
+            self.ready.pop(write.key, None)
+            self.not_ready.setdefault(write.key, self.now())
 
-    def _pod(self, step: ApiStep) -> None:
-        self.drained.learn(step)
+    def _pod(self, write: Write) -> None:
+        self.drained.learn(write)
 
-    def _attachment(self, step: ApiStep) -> None:
-        self.drained.learn_attachment(step)
+    def _attachment(self, write: Write) -> None:
+        self.drained.learn_attachment(write)
 
 
 def _place(machine: Object) -> tuple[str, bool, bool]:
@@ -490,7 +526,8 @@ def _place(machine: Object) -> tuple[str, bool, bool]:
     return str(controller_of(machine)["uid"]), alive, alive and running(machine)
 
 
-_LEARNED: dict[str, Callable[[Past, ApiStep], None]] = {
+_LEARNED: dict[str, Callable[[Past, Write], None]] = {
+    VMS: Past._vm,
     MACHINES: Past._machine,
     MACHINE_SETS: Past._set,
     MACHINE_DEPLOYMENTS: Past._deployment,

@@ -1,9 +1,9 @@
-"""What invariants read from one object as the server keeps it.
+"""What rules read from one object as the server keeps it.
 
 Called by    ``past`` and the rules.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -11,14 +11,9 @@ from kubewright.api.machine import excess, names
 from kubewright.api.machine.names import SELECTED_LABEL
 from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.clocks import BEGIN
-from simulation.journal import ApiStep, Object, Step, VmStep
+from simulation.journal import Object, Write
 
 NO_OWNER: Mapping[str, Any] = {"uid": "", "name": ""}
-
-
-def both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
-    """Before and after, of a step of this resource."""
-    return (step.old, step.new) if isinstance(step, ApiStep) and step.resource == resource else (None, None)
 
 
 def deleting(found: Object | None) -> bool:
@@ -26,20 +21,58 @@ def deleting(found: Object | None) -> bool:
     return found is not None and "deletionTimestamp" in found["metadata"]
 
 
-def has_finalizer(found: Object | None) -> bool:
-    """Whether it is there and has our finalizer."""
-    return found is not None and names.FINALIZER in found["metadata"].get("finalizers", ())
+def finalizers_of(found: Object | None) -> Sequence[str]:
+    """What holds it."""
+    held: Sequence[str] = found["metadata"].get("finalizers", ()) if found is not None else ()
+    return held
 
 
-def loses_finalizer(step: ApiStep) -> bool:
-    """Whether this step removes our finalizer."""
-    return has_finalizer(step.old) and not has_finalizer(step.new)
+def name_of(found: Object) -> str:
+    """Its name."""
+    return str(found["metadata"]["name"])
+
+
+def uid_of(found: Object) -> str:
+    """Its uid."""
+    return str(found["metadata"]["uid"])
+
+
+def labels_of(found: Object) -> Mapping[str, str]:
+    """Its labels."""
+    labels: Mapping[str, str] = found["metadata"].get("labels", {})
+    return labels
+
+
+def notes_of(found: Object | None) -> Mapping[str, str]:
+    """Its annotations."""
+    notes: Mapping[str, str] = (found["metadata"].get("annotations") or {}) if found is not None else {}
+    return notes
+
+
+def status_of(found: Object | None) -> Mapping[str, Any]:
+    """Its status; empty for none."""
+    status: Mapping[str, Any] = found.get("status", {}) if found is not None else {}
+    return status
+
+
+def conditions_of(found: Object | None) -> Mapping[str, str]:
+    """The status of each condition, by its type."""
+    return {str(each["type"]): str(each["status"]) for each in status_of(found).get("conditions", ())}
+
+
+def owners_of(found: Object) -> list[Object]:
+    """Its owner references."""
+    return list(found["metadata"].get("ownerReferences") or ())
+
+
+def controllers_of(found: Object) -> list[Object]:
+    """Those that control it."""
+    return [each for each in owners_of(found) if each.get("controller")]
 
 
 def controller_of(found: Object) -> Mapping[str, Any]:
     """The owner that controls it."""
-    refs: list[Mapping[str, Any]] = found["metadata"].get("ownerReferences") or []
-    return next((ref for ref in refs if ref.get("controller")), NO_OWNER)
+    return next(iter(controllers_of(found)), NO_OWNER)
 
 
 def phase(machine: Object) -> str:
@@ -50,6 +83,11 @@ def phase(machine: Object) -> str:
 def running(machine: Object) -> bool:
     """Whether a machine's phase says that it is up; one whose VM joins no cluster is Available then."""
     return phase(machine) in ("Running", "Available")
+
+
+def runs(machine: Object | None) -> bool:
+    """Whether a machine of a cluster is Running."""
+    return status_of(machine).get("phase") == "Running"
 
 
 def is_kept_free(machine: Object | None) -> bool:
@@ -65,7 +103,7 @@ def provider_id(machine: Object) -> str:
 
 def node_name(machine: Object) -> str:
     """The node on record."""
-    return str(machine["metadata"].get("labels", {}).get(names.NODE_LABEL, ""))
+    return labels_of(machine).get(names.NODE_LABEL, "")
 
 
 def recorded_by(machine: Object | None) -> Iterator[str]:
@@ -76,15 +114,14 @@ def recorded_by(machine: Object | None) -> Iterator[str]:
         yield f"node {node}"
 
 
-def is_ready(node: Object) -> bool:
+def is_ready(found: Object) -> bool:
     """Whether a Node or Pod is Ready."""
-    conditions = node.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return conditions_of(found).get("Ready") == "True"
 
 
 def ready_date(node: Object) -> float:
     """When a Node's Ready condition last changed, by its own date, in seconds since the world began."""
-    conditions = node.get("status", {}).get("conditions", ())
+    conditions = status_of(node).get("conditions", ())
     dates = (each.get("lastTransitionTime") for each in conditions if each["type"] == "Ready")
     return next(((parse_rfc3339(date) - BEGIN).total_seconds() for date in dates if date), inf)
 
@@ -108,8 +145,7 @@ def volume_of(claim: str) -> str:
 
 def revision(found: Object | None) -> int:
     """The revision of a deployment or set; 0 for none."""
-    notes = found["metadata"].get("annotations", {}) if found is not None else {}
-    text = str(notes.get(names.REVISION_ANNOTATION, ""))
+    text = str(notes_of(found).get(names.REVISION_ANNOTATION, ""))
     return int(text) if text.isdecimal() else 0
 
 
@@ -123,18 +159,14 @@ def template_of(found: Object) -> str:
 
 def progress_of(deployment: Object) -> tuple[str, str]:
     """Status and reason of a deployment's condition about its rollout."""
-    conditions = deployment.get("status", {}).get("conditions", ())
+    conditions = status_of(deployment).get("conditions", ())
     found = ((str(c["status"]), str(c["reason"])) for c in conditions if c["type"] == "Progressing")
     return next(found, ("", ""))
 
 
-def asks_for_deletion(step: VmStep) -> bool:
-    """Whether the cloud was asked to delete the VM in this step."""
-    old, new = step.old, step.new
-    return old is not None and new is not None and old.gone_at is None and new.gone_at is not None
-
-
-def selects(step: ApiStep) -> bool:
-    """Whether a node is selected for an update in place from this step on."""
-    before, after = (each["metadata"].get("labels", {}) if each else {} for each in (step.old, step.new))
+def selects(write: Write) -> bool:
+    """Whether a node is selected for an update in place from this entry on."""
+    if not write.committed:
+        return False
+    before, after = (labels_of(each) if each else {} for each in (write.before, write.after))
     return SELECTED_LABEL in after and SELECTED_LABEL not in before
