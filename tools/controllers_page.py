@@ -5,8 +5,9 @@ Called by    ``gen``.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kubewright.compose.embedded import server_worlds
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import server_worlds, shown
+from kubewright.compose.worlds import shown
 from kubewright.runtime.world import World
 
 HEAD = """# The controllers

@@ -22,7 +22,7 @@ from bench.worlds import PRODUCT, World
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
 from kubewright.api.core import NAMESPACE
 from kubewright.base.clock import Clock
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 from kubewright.testing.real_kubernetes import NoKubernetes, find
 from kubewright.testing.real_kubernetes.binaries import kubewright_cache
 

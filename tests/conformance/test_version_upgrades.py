@@ -27,7 +27,7 @@ from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import NAMESPACE, SECRET
 from kubewright.base.clock import SystemClock, rfc3339_micro
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 from kubewright.kube.config import from_secret
 from kubewright.processes import record
 from kubewright.testing.api import Api

@@ -34,6 +34,11 @@ HISTORY_BYTES = 64 * 1024 * 1024
 LOG_PAGES = 4_000
 """Pages (4 KiB) that the write-ahead log grows to before a write has to wait for a checkpoint."""
 
+COLLECTIONS = (100_000, 50, 1000)
+"""After how many new objects Python looks for garbage, and how often among older ones. With Python's
+own numbers this is a seventh of the time in which all modules are imported, which make none; and a pause with
+large caches."""
+
 QUEUE_KEYS = 1_000_000
 """Keys in one work queue; a key takes about a hundred bytes."""
 

@@ -1,5 +1,6 @@
 """The commands and their arguments. Each command's work is in a module of its own, imported when called."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import typer
 
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import COLLECTIONS
 from kubewright.cli import member, switches
 from kubewright.cli.driver import driver
 from kubewright.cli.local import local
@@ -290,5 +292,6 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ``arguments`` are by default those of the command line."""
+    gc.set_threshold(*COLLECTIONS)
     prepare()
     ended(lambda: app(arguments, prog_name=PROGRAM), PROGRAM)

@@ -4,8 +4,8 @@ import asyncio
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
+from kubewright.base.durations import human
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.counts import counted, ready, state
 from kubewright.compose.folder import FolderStatus, end, folder_status, left_running, serving

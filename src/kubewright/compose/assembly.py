@@ -61,7 +61,7 @@ LEASELESS = "server"
 class Assembly:
     """The controllers that ``options`` asks for, all those of the worlds ``beside``, and what they share.
 
-    ``beside`` are worlds that no option switches off (``worlds.server_worlds``). ``connect`` makes the
+    ``beside`` are worlds that no option switches off (``embedded.server_worlds``). ``connect`` makes the
     transports to workload clusters and nested control planes. ``services`` run always, whether this process
     leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``others``
     are further drivers, by name, beside that of the options. ``hosts`` answers where components of nested

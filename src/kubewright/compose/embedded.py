@@ -26,6 +26,7 @@ from typing import Any, Self
 
 import msgspec
 
+from kubewright import builtin
 from kubewright.api.admission import Rules
 from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.capacity import manifests as capacity
@@ -49,6 +50,7 @@ from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.bootstrap import joining
+from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     COMPONENTS_FOLDER,
@@ -67,7 +69,7 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
-from kubewright.compose.worlds import migrated_by, server_worlds
+from kubewright.compose.worlds import migrated_by
 from kubewright.controlplanes.hosting.contract import Hosting, Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
@@ -78,12 +80,14 @@ from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.pki.certificates import Identity
-from kubewright.providers.sim import CLOUD_FILE, manifests
+from kubewright.providers import CLOUD_FILE
+from kubewright.providers.sim import manifests
 from kubewright.providers.sim.vm import SCHEME as SIMULATED
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.records import PATH, wanted_waits
+from kubewright.runtime.world import World
 from kubewright.wire.errors import AlreadyExists, Unavailable
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Handler, Request, Response
@@ -409,3 +413,13 @@ def _api_server(config: ServerConfig | None, clock: Clock, admission: Iterable[R
     if not config.accept_loss:
         check_server_folder(config.data_dir)
     return ApiServer(clock, path=path, accept_loss=config.accept_loss, admission=admission)
+
+
+def server_worlds(options: Options, authority: Identity | None = None) -> tuple[World, ...]:
+    """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work.
+
+    ``authority``: the server's; None: it has none.
+    """
+    nodes = NodeSettings(grace=options.grace)
+    settings = builtin.Settings(nodes=nodes, schedule_pods=True, run_apps=True, authority=authority)
+    return (builtin.world(settings),)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,7 +25,6 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.apiserver.http.kubeconfig import NAME
 from kubewright.apiserver.http.pki import write_private
-from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import (
     COMMITTED_FILE,
     DATA_FILE,
@@ -42,7 +42,10 @@ from kubewright.controlplanes.snapshots.files import SCRATCH
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.processes import linux, record
-from kubewright.providers.sim import CLOUD_FILE
+from kubewright.providers import CLOUD_FILE
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import ApiServer
 
 FILE = "up.json"
 SERVER_FOLDER, PKI_FOLDER = "server", "pki"
@@ -123,7 +126,7 @@ class Claims:
     Of a ``server`` that is None nothing outlives the process, or another program has the objects.
     """
 
-    def __init__(self, server: ApiServer | None = None) -> None:
+    def __init__(self, server: "ApiServer | None" = None) -> None:
         self._server = server
 
     def add(self, path: str) -> None:

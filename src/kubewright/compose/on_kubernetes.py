@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -27,24 +27,24 @@ from kubewright.clusters.sessions import by_sockets
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import private_folder, snapshots_folder
 from kubewright.compose.options import DATA_DIR, Election, Options
-from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, idle, kinds, leases, makes_vms
 from kubewright.controlplanes.hosting.contract import Hosts
-from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.kube.transport import Nowhere
 from kubewright.machines.world import Half
-from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.health import Check, HealthServer, Profiles
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.world import Environment
+
+if TYPE_CHECKING:
+    from kubewright.compose.own_planes import OwnPlanes
 
 NAME = "kubewright"
 HIDDEN = "<hidden>"
@@ -178,10 +178,12 @@ def load_driver(options: Options, clock: Clock) -> Driver | None:
     return registry.load(options.driver, registry.Settings(clock, folder, own))
 
 
-def own_planes(driver: Driver | None, options: Options, clock: Clock) -> OwnPlanes | None:
+def own_planes(driver: Driver | None, options: Options, clock: Clock) -> "OwnPlanes | None":
     """The control planes of a simulated cloud, in its folder; None for any other driver."""
-    if not isinstance(driver, SimDriver):
+    if driver is None or options.driver != SIMULATED:
         return None
+    from kubewright.compose.own_planes import OwnPlanes  # an API server: only where one is served
+
     own = OwnPlanes(clock, _data_folder(options), listens=True, grace=options.grace)
     own.join_others_as_processes()
     return own
@@ -207,7 +209,7 @@ async def run_with(
     stop: asyncio.Event,
     metrics: Metrics | None = None,
     preflight: Preflight | None = None,
-    own: OwnPlanes | None = None,
+    own: "OwnPlanes | None" = None,
 ) -> None:
     """Like ``run_on``, with clients and a driver of the caller; closes the driver, not the clients.
 
@@ -237,10 +239,12 @@ async def run_with(
 
 
 def _hosts(
-    options: Options, snapshots: Path | None, own: OwnPlanes | None, environment: Environment
+    options: Options, snapshots: Path | None, own: "OwnPlanes | None", environment: Environment
 ) -> Hosts:
     """Programs of nested control planes run in pods of the control cluster; those of version ``embedded`` in
     this process, if it hosts control planes."""
+    from kubewright.controlplanes.hosting.pods.host import PodHosting  # only where planes are run
+
     pods = PodHosting(environment.control.caches, restore_image=options.restore_image)
     return Hosts(None if own is None else own.nested, programs=pods, snapshots=snapshots)
 

@@ -13,25 +13,25 @@ Called by    ``assembly``, ``on_kubernetes``, ``embedded`` and ``cli``.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kubewright import builtin, reserves
+from kubewright import reserves
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap import world as bootstrap
-from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
 from kubewright.controlplanes import world as controlplanes
-from kubewright.controlplanes.certificates.keeper import SecretKeeper
-from kubewright.controlplanes.users.connection import Connect, by_sockets
 from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Driver, Migrates
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
-from kubewright.pki.certificates import Identity
 from kubewright.runtime.world import ControllerInfo, Environment, World
+
+if TYPE_CHECKING:
+    from kubewright.clusters.sessions import Connect
+    from kubewright.controlplanes.certificates.keeper import SecretKeeper
 
 
 def worlds(
@@ -39,13 +39,13 @@ def worlds(
     drivers: Mapping[str, Driver],
     on_call: Callable[[str], Listener],
     hosts: FindHosts = no_hosts,
-    connect: Connect = by_sockets,
+    connect: "Connect | None" = None,
 ) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver; that of
     ``options.driver`` is for what names none.
 
     ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them
-    and to workload clusters.
+    and to workload clusters; None: over sockets.
     """
     return (
         machines.world(drivers, options.driver, on_call, options.machine, options.orphans),
@@ -63,20 +63,12 @@ def migrated_by(drivers: Mapping[str, Driver]) -> frozenset[str]:
     return frozenset(kind.kind for each in able for kind in each.migrated_kinds())
 
 
-def _keeper(options: Options, environment: Environment) -> SecretKeeper:
+def _keeper(options: Options, environment: Environment) -> "SecretKeeper":
     """Makes and renews the certificates of nested control planes, with the same sort of keys as the
     bootstrap provider's."""
+    from kubewright.controlplanes.certificates.keeper import SecretKeeper
+
     return SecretKeeper(environment.control.caches, options.bootstrap.algorithm)
-
-
-def server_worlds(options: Options, authority: Identity | None = None) -> tuple[World, ...]:
-    """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work.
-
-    ``authority``: the server's; None: it has none.
-    """
-    nodes = NodeSettings(grace=options.grace)
-    settings = builtin.Settings(nodes=nodes, schedule_pods=True, run_apps=True, authority=authority)
-    return (builtin.world(settings),)
 
 
 def shown(options: Options) -> tuple[World, ...]:

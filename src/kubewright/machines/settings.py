@@ -37,6 +37,9 @@ from kubewright.nodes import health
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.rollout.model import IntOrPercent, resolve
 
+ROLLOUT_NODES, MACHINE_TAINT = "rolloutnodes", "machinetaint"
+"""The controllers of sets that an operator may leave out by themselves: they write to nodes."""
+
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
 """What a node's conditions say while its kubelet can end pods."""
 

@@ -1,17 +1,14 @@
-"""The world of ``machine.sapcloud.io``: its controllers, and how they are put together.
+"""The world of ``machine.sapcloud.io``: its controllers; ``wiring`` puts them together.
 
 Theory.      MCM is two programs: one keeps deployments and sets, the other machines and what they need. Each
              elects its leader by a Lease of its own, and so do our two halves, by default with MCM's own
              names in the place where MCM would look: then MCM and Kubewright do not work on the same
              objects at once, whichever of MCM's two programs is replaced first.
-Invariants.  Controllers of one term share what they know: those of sets one index of members, those of
-             machines one set of caches and one list of calls in flight.
 Called by    ``compose.worlds``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
@@ -22,29 +19,12 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
 )
-from kubewright.driver.contract import Driver, Leading
-from kubewright.driver.guard import Listener, guarded
+from kubewright.driver.contract import Driver
+from kubewright.driver.guard import Listener
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.driver.registry import RoutedDriver
-from kubewright.machines import machineclass
-from kubewright.machines.caches import shared_of
-from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
-from kubewright.machines.excess.wiring import MACHINE_TAINT, MachineTaints
-from kubewright.machines.machine import wiring as machine
-from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.policy import LimitedMachineSets
-from kubewright.machines.metrics import families
-from kubewright.machines.migration import wiring as migration
-from kubewright.machines.orphans import vms as orphans
-from kubewright.machines.rolling.wiring import RollingNodes
-from kubewright.machines.settings import MachineSettings, SetSettings
-from kubewright.replicas.deployment.wiring import Deployments
-from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.machines.settings import MACHINE_TAINT, ROLLOUT_NODES, MachineSettings
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Runnable
-from kubewright.runtime.metrics import register_families
-from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 
@@ -54,11 +34,6 @@ class Half(StrEnum):
     SETS = names.SETS_LEASE
     MACHINES = names.MACHINES_LEASE
 
-
-ROLLOUT_NODES = "rolloutnodes"
-
-UNHEALTHY_MACHINES = "mcm_machine_stale_machines_total"
-"""MCM's name of the family."""
 
 CONTROLLERS = (
     ControllerInfo(
@@ -114,25 +89,18 @@ def world(
     """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
-        # The controllers of a half share caches and calls, so all are made; only those chosen are run.
+        from kubewright.machines import wiring
+
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
         environment.metrics.queues_as("mcm_")
-        made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []
+        made: list[Controller] = []
         background: list[Runnable] = []
+        if Half.SETS in halves:
+            made += wiring.sets(environment, chosen, settings.sets)
         if Half.MACHINES in halves:
-            assert drivers, "machines need a driver"
-            behind = guarded(drivers, environment.clock, on_call, environment.entitled)
-            routed = RoutedDriver(behind, own, strict=False)
-            shared = shared_of(environment, routed, settings)
-            controller, calls = machine.wire(shared)
-            made += [controller, *machineclass.wire_in_use(shared), machineclass.wire(shared, routed)]
-            made.append(migration.wire(shared, routed, controller.enqueue))
-            made += orphans.wire(shared, orphaned, calls.busy)
-            background += [calls.run, shared.removals.run]
-            background += [each.lead for each in drivers.values() if isinstance(each, Leading)]
-            register_families(
-                environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
-            )
+            machines = wiring.machines(environment, drivers, settings, orphaned, own=own, on_call=on_call)
+            made += machines.controllers
+            background += machines.background
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
@@ -144,28 +112,3 @@ def world(
         definitions=crds,
         shards=True,
     )
-
-
-def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings) -> list[Controller]:
-    """The controllers of sets. The target cluster is watched only if nodes are marked."""
-    caches, recorder, metrics = environment.control.caches, environment.recorder, environment.metrics
-    reader = partial(read, at_once=not settings.min_ready)
-    index = MemberIndex(caches.get(MACHINE), reader, environment.control.client.steady())
-    deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
-    unhealthy = metrics.counter(
-        UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
-    )
-    policy = LimitedMachineSets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
-    sets = Sets(policy, caches, recorder, index=index)
-    register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
-    made = [deployments.controller(metrics), sets.controller(metrics)]
-    if ROLLOUT_NODES in chosen:
-        target = environment.targets.get(NAMELESS)
-        nodes = RollingNodes(
-            deployments, environment.control.client, target, spare_nodes=settings.spare_nodes
-        )
-        made.append(nodes.controller(environment.clock, metrics))
-    if MACHINE_TAINT in chosen:
-        taints = MachineTaints(deployments, environment.control.client, recorder)
-        made.append(taints.controller(environment.clock, metrics))
-    return made

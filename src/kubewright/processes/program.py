@@ -34,6 +34,8 @@ from kubewright.base.plan import Plan, in_seconds
 BALANCER = "kubewright.processes.balancer"
 GRACE = 30.0
 """Seconds between SIGTERM and SIGKILL: the default of a Pod."""
+STARTS = 2
+"""Programs that start at one time: on two cores more of them only make each other late."""
 FILES = "files"
 """The folder of a program's files, inside of the program's folder."""
 

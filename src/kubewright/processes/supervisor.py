@@ -31,6 +31,7 @@ from kubewright.processes.linux import Handle
 from kubewright.processes.probes import Answers
 from kubewright.processes.program import (
     GRACE,
+    STARTS,
     Exit,
     Failures,
     Forget,
@@ -302,9 +303,6 @@ class Worker:
             self._holds_slot = False
             self._slots.release()
 
-
-STARTS = 2
-"""Programs that start at one time: on two cores more of them only make each other late."""
 
 Listener = Callable[[str], None]
 

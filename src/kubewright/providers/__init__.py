@@ -2,3 +2,6 @@
 
 ``sim``   a cloud that is simulated in this process, with VMs that join as nodes
 """
+
+CLOUD_FILE = "cloud.db"
+"""The file of the simulated cloud in a data folder: ``compose`` looks for it where no cloud is loaded."""

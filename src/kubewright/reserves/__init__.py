@@ -1,4 +1,4 @@
-"""Room that is kept free: the world of ``capacity.kubewright.dev``, its one controller, and how it is wired.
+"""Room that is kept free: the world of ``capacity.kubewright.dev``, its one controller; ``wiring`` wires it.
 
 Theory.      It works for whatever makes nodes: machines of this program, another program's, or none. So it is
              a world of its own, under a Lease of its own, and its reserves may be in another cluster than the
@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from kubewright.api.capacity.manifests import crds
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE, LEASE
 from kubewright.reserves.seen import ReserveSettings
-from kubewright.reserves.wiring import CONTROLLER, wire
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 NAME = "reserves"
 
 CONTROLLERS = (
     ControllerInfo(
-        CONTROLLER,
+        "reserve",
         "CapacityReserve",
         LEASE,
         "keeps room free on nodes, by pods that give way to workloads",
@@ -36,6 +35,8 @@ def world(settings: ReserveSettings) -> World:
     """This world."""
 
     def controllers(environment: Environment, _chosen: Sequence[str]) -> Runnables:
+        from kubewright.reserves.wiring import wire
+
         return Runnables([wire(environment, settings)])
 
     return World(

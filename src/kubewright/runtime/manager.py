@@ -260,7 +260,7 @@ def tune_gc() -> None:
         gc.unfreeze()
         gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
+    gc.set_threshold(*limits.COLLECTIONS)
 
 
 def start(owner: asyncio.TaskGroup, runnable: Runnable) -> asyncio.Task[None]:

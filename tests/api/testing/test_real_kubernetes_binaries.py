@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,

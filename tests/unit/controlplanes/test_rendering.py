@@ -22,7 +22,7 @@ from kubewright.controlplanes.hosting.processes.instances import Site, files, pr
 from kubewright.controlplanes.templates.choice import Choice, choose
 from kubewright.controlplanes.templates.patches import LARGEST, MOST_PATCHES, merge_keys_of, problem_of
 from kubewright.controlplanes.templates.render import expand, fill_in, managed_flags, render
-from kubewright.controlplanes.world import templates
+from kubewright.controlplanes.wiring import templates
 
 SERVICE = {
     "apiVersion": "v1",

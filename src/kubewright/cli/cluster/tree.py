@@ -22,7 +22,7 @@ from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.controlplane.names import PlaneCondition
 from kubewright.api.meta import Json, Value
-from kubewright.apiserver.registry.builtin.cells import human
+from kubewright.base.durations import human
 from kubewright.cli.counts import part, ready_of_wanted
 from kubewright.driver.answers import printable
 

@@ -38,7 +38,6 @@ from kubewright.kube.scope import Namespaces
 from kubewright.machines.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.decide import decide as decide_taints
-from kubewright.machines.excess.wiring import MACHINE_TAINT
 from kubewright.machines.machine.decide import foresee, outcome
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.memory import Memory as MachineMemory
@@ -46,7 +45,7 @@ from kubewright.machines.machine.memory import Moments
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.migration.old_classes import OldClasses, Trouble
-from kubewright.machines.settings import MachineSettings
+from kubewright.machines.settings import MACHINE_TAINT, MachineSettings
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex

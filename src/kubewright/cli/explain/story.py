@@ -23,8 +23,8 @@ from kubewright.api.machine import names as machine_names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
 from kubewright.api.meta import Value
-from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import parse_rfc3339, rfc3339
+from kubewright.base.durations import human
 from kubewright.cli.cluster import tree
 from kubewright.cli.cluster.tree import BAD, GOOD, PLAIN, WAITING
 from kubewright.cli.counts import part, ready_of_wanted, wanted_replicas

@@ -12,8 +12,8 @@ import msgspec
 
 from kubewright.api.core import EVENT, NODE
 from kubewright.api.kinds import dynamic
-from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock
+from kubewright.base.durations import human
 from kubewright.cli.asking import asked, refuse_unknown, require_namespace
 from kubewright.cli.cluster.tree import BAD, GOOD, WAITING, some
 from kubewright.cli.explain import reading

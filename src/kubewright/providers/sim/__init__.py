@@ -26,14 +26,11 @@ Entry point ``sim`` of group ``kubewright.drivers``: ``driver`` below.
 from msgspec.structs import fields
 
 from kubewright.driver.registry import Settings
+from kubewright.providers import CLOUD_FILE
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.inventory import Store
 from kubewright.providers.sim.spec import KubeletSettings, kubelet_settings
-
-CLOUD_FILE = "cloud.db"
-"""The cloud's file in the data folder."""
-
 
 OPTIONS = tuple(each.encode_name for each in fields(KubeletSettings))
 

@@ -8,10 +8,11 @@ import pytest
 from kubewright.apiserver.http import answers
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.builtin.cells import human, pod_ready, pod_restarts, pod_status, since
+from kubewright.apiserver.registry.builtin.cells import pod_ready, pod_restarts, pod_status, since
 from kubewright.apiserver.registry.custom import follow, parse
 from kubewright.apiserver.registry.kind import ServedKind
 from kubewright.apiserver.schema.node import Object
+from kubewright.base.durations import human
 from kubewright.base.errors import InvalidInput
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)

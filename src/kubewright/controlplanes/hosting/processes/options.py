@@ -31,8 +31,8 @@ from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.addresses import RANGE, read_range
 from kubewright.controlplanes.hosting.processes.binaries import Places, places
+from kubewright.processes.program import STARTS
 from kubewright.processes.record import Owner, replace_file
-from kubewright.processes.supervisor import STARTS
 
 FILE = "users.json"
 UIDS = "1900000000-1999999999"
