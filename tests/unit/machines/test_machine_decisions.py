@@ -413,7 +413,7 @@ JOINING = [
         seen(machine(""), vm=called(Verb.ENSURE, ago=timedelta(seconds=1), instance=VM)),
         [],
         Phase.PENDING,
-        wake=minutes(19) + timedelta(milliseconds=1),
+        wake=timedelta(seconds=15),  # then its console is looked at,
     ),
     Case(
         "a VM whose node takes its time is Pending",
