@@ -35,7 +35,7 @@ RULE_LIMIT, DEFINITION_LIMIT, OBJECT_BUDGET = 10_000_000, 100_000_000, 10_000_00
 """Costs: of one rule and of all rules of a schema, as they are estimated; of all rules on one object."""
 MOST_MESSAGE = 5 * 1024
 MOST_RULES, MOST_LETTERS = 10_000, 256 * 1024
-"""Of one schema: reading and checking them takes half a second, in which the server answers no other client."""
+"""Of one schema: to read and check them takes half a second, in which the server answers no other client."""
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _KEPT = 64
 _BLOCKING = frozenset(
