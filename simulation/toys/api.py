@@ -17,8 +17,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.deployment import REASONS
 from kubewright.replicas.deployment.act import Deployments
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
-from kubewright.replicas.deployment.seen import Failures, Seen
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Failures, MetadataKeys, Seen, Words
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.act import Sets

@@ -8,7 +8,7 @@ from tests.vm.stage import Stage, embedded, main
 
 MACHINES = "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/machines"
 BOOT_SECONDS, GRACE_SECONDS, GONE_SECONDS = 300, 180, 240
-SHOWN = ("machines", "nodes", "events")
+SHOWN = ("machines.machine.sapcloud.io", "nodes", "events")
 FAILS = {
     "fails": (
         "#!/bin/sh\necho joining without a network >&2\nexit 7\n",
@@ -31,7 +31,9 @@ async def life(stage: Stage) -> None:
     with stage.steps.step("they are given up two minutes later, not after twenty"):
         await stage.until("both to fail", GRACE_SECONDS, lambda: told(stage, "Failed", "failed to join"))
     with stage.steps.step("all gone"):
-        await asyncio.to_thread(stage.kubectl, "delete", "machines", "--all", "--wait=false")
+        await asyncio.to_thread(
+            stage.kubectl, "delete", "machines.machine.sapcloud.io", "--all", "--wait=false"
+        )
         await stage.until("nothing left", GONE_SECONDS, lambda: nothing(stage))
 
 

@@ -101,8 +101,8 @@ class Table:
     restored: Sequence[str] = ()
     zeros: Mapping[str, Any] = field(default_factory=dict)
     new_zeros: Mapping[str, Any] = field(default_factory=dict)
-    finish_up: Callable[[Obj, Obj, Obj | None], None] = lambda _source, _result, _hub: None
-    finish_down: Callable[[Obj, Obj], None] = lambda _source, _result: None
+    finish_up: Callable[[Obj, Obj, Obj | None], None] | None = None
+    finish_down: Callable[[Obj, Obj], None] | None = None
     keeps: bool = True
 
 
@@ -120,14 +120,14 @@ def upgraded(table: Table, obj: Mapping[str, Any], version_of: Version) -> Obj:
         if value is not None and (value := move.up(value, context)) is not None:
             put(result, move.new, value)
     _write_zeros(result, table.new_zeros)
-    result = shape_of(table.kind.type).pruned(result) or {}
     for intent, value in plain:
         _restore_intent(obj, result, intent, value, hub)
     for path in table.restored if hub is not None else ():
         taken = at(hub, path)
         if _taken(result, path) is not None or taken is not None:
             put(result, path, taken)
-    table.finish_up(_content(obj), result, hub)
+    if table.finish_up is not None:
+        table.finish_up(_content(obj), result, hub)
     pruned = shape_of(table.kind.type).pruned(result) or {}
     return {**_named(table.kind.resource.api_version, obj), "metadata": metadata, **pruned}
 
@@ -146,7 +146,8 @@ def downgraded(table: Table, obj: Mapping[str, Any], version_of: Version) -> Obj
     for intent, value in plain:
         if value:
             put(result, intent.old, value)
-    table.finish_down(source, result)
+    if table.finish_down is not None:
+        table.finish_down(source, result)
     _write_zeros(result, table.zeros)
     if table.keeps:
         named = {"kind": obj["kind"], "apiVersion": table.kind.resource.api_version, **(source or NO_CONTENT)}

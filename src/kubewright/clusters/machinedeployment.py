@@ -67,8 +67,17 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.clusters import owned, paces
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import ChangeDeployment, Failures, Seen, Step
+from kubewright.replicas.deployment.seen import (
+    ChangeDeployment,
+    Decider,
+    DeploymentPolicy,
+    Failures,
+    MetadataKeys,
+    Reasons,
+    Seen,
+    Step,
+    Words,
+)
 from kubewright.replicas.deployment.status import counted
 from kubewright.replicas.objects import INVALID, read_selector, with_hash
 from kubewright.rollout.model import Group, Rank

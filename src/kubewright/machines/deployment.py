@@ -60,16 +60,20 @@ from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.decide import FROZEN, frozen_by_count, is_frozen
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember, ranking
-from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
     ChangeSet,
+    Decider,
+    DeploymentPolicy,
     Failures,
     MemberAnnotations,
+    MetadataKeys,
+    Reasons,
     RecordEvent,
     Seen,
     Step,
+    Words,
 )
 from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
 from kubewright.replicas.objects import INVALID, annotated, with_annotations, with_hash

@@ -20,7 +20,6 @@ Called by    ``set`` and ``deployment``: before each look, before and after each
              ``Creations``, so that sets and deployments share them.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -34,13 +33,11 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
 from kubewright.replicas.objects import NotCreated, SetObject, key_of, with_replicas
+from kubewright.runtime.kernel import side_by_side
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_stale
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
-MAX_IN_FLIGHT = 32
-"""Most requests of one pass in flight."""
-
 Effect = Callable[[T], Awaitable[KubewrightError | None]]
 
 
@@ -76,7 +73,7 @@ def stale_or(error: KubewrightError | None, what: str) -> KubewrightError | None
 
 
 async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """Batches of 1, 2, 4, 8 … with at most ``MAX_IN_FLIGHT`` in flight; the errors of the last batch."""
+    """Batches of 1, 2, 4, 8 … with a bounded number in flight; the errors of the last batch."""
     done, size = 0, 1
     while done < len(items):
         if errors := await run_parallel(items[done : done + size], effect):
@@ -86,21 +83,8 @@ async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightEr
 
 
 async def run_parallel(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """All items, at most ``MAX_IN_FLIGHT`` in flight; the errors in the order of the items."""
-    if len(items) == 1:  # the usual case: without a task of its own
-        error = await effect(items[0])
-        return [error] if error is not None else []
-    found: list[KubewrightError | None] = [None] * len(items)
-    todo = iter(enumerate(items))
-
-    async def work() -> None:
-        for number, item in todo:
-            found[number] = await effect(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(MAX_IN_FLIGHT, len(items))):
-            group.create_task(work())
-    return [error for error in found if error is not None]
+    """As ``kernel.side_by_side``: the errors alone, in the order of the items."""
+    return [error for error in await side_by_side(items, effect) if error is not None]
 
 
 class Stale(KubewrightError):

@@ -13,10 +13,9 @@ from kubewright.base.plan import Plan
 from kubewright.kube.errors import Deposed, Disconnected
 from kubewright.replicas.deployment import act
 from kubewright.replicas.deployment import seen as steps
-from kubewright.replicas.deployment.policy import DeploymentPolicy
-from kubewright.replicas.member import Member
+from kubewright.replicas.deployment.seen import DeploymentPolicy
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import AddFinalizer, NotCreated, RemoveFinalizer
+from kubewright.replicas.objects import AddFinalizer, Member, NotCreated, RemoveFinalizer
 from kubewright.replicas.writes import Stale
 from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened

@@ -11,11 +11,10 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.replicas.member import number_of
+from kubewright.replicas.objects import number_of
 from kubewright.replicas.set import act
 from kubewright.replicas.set import seen as steps
-from kubewright.replicas.set.policy import Failure, SetPolicy
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.seen import Failure, Seen, SetPolicy
 from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import Happened, Told, happened
 from kubewright.testing.looks import Shelf, Write

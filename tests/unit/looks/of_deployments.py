@@ -10,9 +10,8 @@ from kubewright.api.meta import LabelSelector, OwnerReference
 from kubewright.kube.header import Header
 from kubewright.replicas.deployment.look import look as look_at
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.member import Member
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import WITHOUT_CONTROLLER, NotCreated, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, Member, NotCreated, namespace_if_uncontrolled
 from kubewright.rollout.progress import Counts
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf

@@ -18,9 +18,8 @@ from kubewright.kube.cache import Change, Store
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.member import letters
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
-from kubewright.replicas.objects import BY_UID
+from kubewright.replicas.objects import BY_UID, letters
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.clocks import BEGIN, ManualClock

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Value
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Failures, Seen
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Failures, MetadataKeys, Reasons, Seen, Words
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.member import Member
+from kubewright.replicas.objects import Member
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest

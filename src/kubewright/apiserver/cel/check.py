@@ -42,6 +42,7 @@ from kubewright.apiserver.cel.types import (
     opaque,
     optional_of,
     param,
+    same,
 )
 from kubewright.apiserver.cel.values import EvalError
 
@@ -57,8 +58,6 @@ TYPES: Mapping[str, Type] = {
     **{
         name: opaque(name)
         for name in (
-            "kubernetes.Quantity",
-            "kubernetes.URL",
             "kubernetes.Semver",
             "kubernetes.NamedFormat",
             "net.IP",
@@ -102,11 +101,40 @@ class _Checker:
         self._bound: Bound = {}
         self._fresh = 0
         self._seen: list[Node] = []
+        self._formatted: set[Node] = set()
+        """What is inside of an argument of ``format``, which takes items of several types."""
+        self._formats = 0
 
     def whole(self, tree: Node) -> None:
         self._check(tree)
         for node in self._seen:
             node.type = free_is_dyn(bare(node.type or DYN, self._bound))
+        for node in self._seen:
+            if node.kind in ("list", "map") and node not in self._formatted:
+                self._alike(node)
+            elif node.name == "format" and node.target is not None:
+                self._format(node)
+
+    def _alike(self, node: Node) -> None:
+        """Items, keys and values of an aggregate have one type each; dyn is one of its own."""
+        for step in range(1 if node.kind == "list" else 2):
+            first: Type | None = None
+            for index, item in enumerate(node.args[step :: 2 if node.kind == "map" else 1]):
+                found = item.type or DYN
+                if index in node.optional and (node.kind == "list" or step):
+                    found = found.params[0] if found.params else DYN
+                if first is not None and not same(first, found):
+                    self._fail(item, f"expected type '{first}' but found '{found}'")
+                first = first or found
+
+    def _format(self, node: Node) -> None:
+        """Try what ``format`` is told to do, where that is written out."""
+        target, args = node.target, node.args[0] if node.args else None
+        if target is None or args is None or not isinstance(target.value, str) or args.kind != "list":
+            return
+        kinds = [(item.type or DYN).kind for item in args.args]
+        if words := libraries.unformattable(target.value, kinds):
+            self._fail(args, words)
 
     def _fail(self, node: Node, words: str) -> NoReturn:
         fail(self._text, node.at, words)
@@ -134,6 +162,8 @@ class _Checker:
                 found = self._loop(node)
         node.type = found
         self._seen.append(node)
+        if self._formats:
+            self._formatted.add(node)
         return found
 
     def _ident(self, node: Node) -> Type:
@@ -191,11 +221,7 @@ class _Checker:
                         item, f"expected type 'optional_type({inner})' but found '{self._shown(found)}'"
                     )
                 found = inner
-            if not assignable(items_type, found, self._bound):
-                self._fail(
-                    item, f"expected type '{self._shown(items_type)}' but found '{self._shown(found)}'"
-                )
-            if bare(found, self._bound).kind == "dyn":
+            if not assignable(items_type, found, self._bound) or bare(found, self._bound).kind == "dyn":
                 items_type = DYN
         return items_type
 
@@ -206,10 +232,10 @@ class _Checker:
         name = "" if node.target is None else _qualified(node.target)
         if f"{name}.{node.name}" in FUNCTIONS and not self._is_variable(name.partition(".")[0]):
             node.name, node.target = f"{name}.{node.name}", None
-        if node.target is not None:
-            self._check(node.target)
-        for arg in node.args:
-            self._check(arg)
+        self._formats += node.name == "format"
+        for each in ([node.target] if node.target is not None else []) + node.args:
+            self._check(each)
+        self._formats -= node.name == "format"
         if node.name == "_?._":
             return self._optional_select(node)
         self._literal(node)

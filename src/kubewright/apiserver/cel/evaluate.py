@@ -161,8 +161,6 @@ class _Compiler:
                 name, value = key(slots), item(slots)
                 if not isinstance(name, str | int | bool):
                     raise EvalError(f"unsupported key type: {type_of(name)}")
-                if name in out:
-                    raise EvalError(f"Failed with repeated key: {name}")
                 if index not in optional:
                     out[name] = value
                 elif value.has:
@@ -271,9 +269,7 @@ def _through(operand: Step, inner: Type, node: Node) -> Step:
 
     def select(slots: Slots) -> Any:
         given = operand(slots)
-        if given.has and not isinstance(given.value, dict):
-            raise EvalError(f"no such key: {node.name}")
-        found = given.value.get(key) if given.has else None
+        found = given.value.get(key) if given.has and isinstance(given.value, dict) else None
         if tests:
             return found is not None
         return Optional(False) if found is None else Optional(True, _made(kind, found))

@@ -252,7 +252,7 @@ def _present(given: Optional) -> Any:
 def optional_field(given: Any, name: Any) -> Optional:
     """A field of a value that may be absent, as one that may be absent."""
     if isinstance(given, Optional):
-        return optional_field(given.value, name) if given.has else given
+        return optional_entry(given.value, name) if isinstance(given.value, dict) else Optional(False)
     if not isinstance(given, dict):
         raise EvalError(f"no such key: {name}")
     return optional_entry(given, name)
@@ -316,8 +316,19 @@ def _optionals() -> None:
         ".(optional(V), V) V",
         lambda given, other: given.value if given.has else other,
     )
+    declare("first", "list_first", ".(list(V)) optional(V)", lambda items: optional_item(items, 0))
+    declare("last", "list_last", ".(list(V)) optional(V)", lambda items: optional_item(items, len(items) - 1))
+    declare("optional.unwrap", "optional_unwrap", "(list(optional(V))) list(V)", _unwrapped)
+    declare("unwrapOpt", "optional_unwrapOpt", ".(list(optional(V))) list(V)", _unwrapped)
+
+
+def _insertions() -> None:
     declare("@mapInsert", "@mapInsert_map_key_value", "(map(K, V), K, V) map(K, V)", inserted)
     declare("@mapInsert", "@mapInsert_map_map", "(map(K, V), map(K, V)) map(K, V)", _merged)
+
+
+def _unwrapped(items: list[Optional]) -> list[Any]:
+    return [item.value for item in items if item.has]
 
 
 def inserted(entries: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
@@ -440,5 +451,6 @@ _time_arithmetic()
 _comparisons()
 _access()
 _optionals()
+_insertions()
 _conversions()
 _times()

@@ -148,17 +148,17 @@ def _char_at(text: str, at: int) -> str:
 
 
 def _find(text: str, part: str, at: int = 0) -> int:
-    if not 0 <= at <= len(text) and not (part == "" and at == 0):
+    if at < 0:
         raise EvalError(f"index out of range: {at}")
-    return text.find(part, at)
+    return text.find(part, at) if at <= len(text) else -1
 
 
 def _rfind(text: str, part: str, at: int | None = None) -> int:
     if at is None:
         return text.rfind(part)
-    if not 0 <= at <= len(text):
+    if at < 0:
         raise EvalError(f"index out of range: {at}")
-    return text.rfind(part, 0, at + len(part))
+    return text.rfind(part, 0, at + len(part)) if at <= len(text) else -1
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
@@ -240,9 +240,9 @@ def _verb(verb: str, value: Any, precision: str | None) -> str:
             return _said(value)
         case "d" if isinstance(value, int) and not isinstance(value, bool):
             return str(int(value))
-        case "d" | "e" | "f" if isinstance(value, float) and not math.isfinite(value):
+        case "e" | "f" if isinstance(value, float) and not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case "f" | "e" if isinstance(value, int | float) and not isinstance(value, bool):
+        case "f" | "e" if isinstance(value, float):
             places = min(int(precision), 100) if precision else 6
             return format(Decimal(value), f".{places}{verb}") if verb == "f" else f"{float(value):.{places}e}"
         case "b" if isinstance(value, int):
@@ -258,6 +258,34 @@ def _verb(verb: str, value: Any, precision: str | None) -> str:
         raise EvalError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
     kind = values.type_name(values.type_of(value))
     raise EvalError(f"error during formatting: no formatting clause {verb} for type {kind}")
+
+
+_TAKES = {
+    "d": ("int", "uint"),
+    "f": ("double",),
+    "e": ("double",),
+    "b": ("int", "uint", "bool"),
+    "x": ("int", "uint", "string", "bytes"),
+    "X": ("int", "uint", "string", "bytes"),
+    "o": ("int", "uint"),
+}
+
+
+def unformattable(text: str, kinds: list[str]) -> str:
+    """Why ``format`` cannot take arguments of these types; empty if it can."""
+    used = 0
+    for found in _VERB.finditer(text):
+        verb = found[2]
+        if verb == "%":
+            continue
+        if verb is None or verb not in "sdfebxXo":
+            return f'could not parse formatting clause: unrecognized formatting clause "{verb or ""}"'
+        if used >= len(kinds):
+            return f"index {used} out of range"
+        if verb != "s" and kinds[used] not in (*_TAKES[verb], "dyn"):
+            return f"error during formatting: no formatting clause {verb} for type {kinds[used]}"
+        used += 1
+    return ""
 
 
 def _said(value: Any) -> str:

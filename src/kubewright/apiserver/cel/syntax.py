@@ -289,10 +289,10 @@ class _Parser(_Reader):
         while self.now.kind == sign:
             self.advance()
             count += 1
-        if (sign == "-" and self.now.kind == "int") or (sign == "-" and self._is_float()):
+        if sign == "-" and count == 1 and (self.now.kind == "int" or self._is_float()):
             literal = self.advance()
             value = -literal.value if not isinstance(literal.value, Uint) else literal.value
-            return self._negated(self._members(self._constant(at, value)), "-", count - 1, at)
+            return self._members(self._constant(at, value))
         return self._negated(self._members(self._primary()), sign, count, at)
 
     def _is_float(self) -> bool:
@@ -352,6 +352,8 @@ class _Parser(_Reader):
             items.append(self.expression())
             if not self.given(","):
                 break
+            if self.now.kind == end:
+                self.take("an expression")
         self.take(end)
         return items
 
@@ -413,7 +415,7 @@ _LOOPS = {
     "all": {2, 3},
     "exists": {2, 3},
     "exists_one": {2, 3},
-    "existsOne": {2, 3},
+    "existsOne": {3},
     "map": {2, 3},
     "filter": {2},
     "transformList": {3, 4},

@@ -55,7 +55,7 @@ from kubewright.machines.rolling.seen import (
     UpdateMark,
     UpdateStep,
 )
-from kubewright.replicas.member import until_available
+from kubewright.replicas.objects import until_available
 from kubewright.rollout.model import Resize
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, selectable
 

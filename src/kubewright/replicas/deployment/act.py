@@ -31,7 +31,6 @@ from kubewright.kube.informer import Informer, Informers
 from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.look import look
-from kubewright.replicas.deployment.policy import DeploymentPolicy
 from kubewright.replicas.deployment.seen import (
     Adopt,
     AnnotateMembers,
@@ -39,6 +38,7 @@ from kubewright.replicas.deployment.seen import (
     ChangeSet,
     CreateSet,
     DeleteSets,
+    DeploymentPolicy,
     Disown,
     Failures,
     MemberAnnotations,
@@ -47,13 +47,13 @@ from kubewright.replicas.deployment.seen import (
     Step,
 )
 from kubewright.replicas.deployment.status import is_unreported, next_look, progress_reported, reported_counts
-from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import (
     BY_UID,
     WITHOUT_CONTROLLER,
     AddFinalizer,
     D,
+    M,
     NotCreated,
     RemoveFinalizer,
     S,

@@ -14,23 +14,23 @@ from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, with_finalizer
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
-from kubewright.replicas.deployment.policy import DeploymentPolicy
 from kubewright.replicas.deployment.seen import (
     Adopt,
     ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
+    DeploymentPolicy,
     Disown,
     RecordEvent,
     Seen,
     Step,
 )
-from kubewright.replicas.member import M
 from kubewright.replicas.objects import (
     ORPHAN_FINALIZER,
     AddFinalizer,
     D,
+    M,
     RemoveFinalizer,
     S,
     annotated,

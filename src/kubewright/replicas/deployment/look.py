@@ -11,14 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import DeploymentPolicy
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.member import M
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Seen
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import (
     BY_OWNER,
     WITHOUT_CONTROLLER,
     D,
+    M,
     NotCreated,
     S,
     contradicts_template,

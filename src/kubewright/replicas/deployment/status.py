@@ -27,8 +27,7 @@ from kubewright.base.clock import stamp
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
 from kubewright.replicas.deployment.seen import Failures, Seen
-from kubewright.replicas.member import M, until_available
-from kubewright.replicas.objects import REPLICA_FAILURE, D, DeploymentObject, S
+from kubewright.replicas.objects import REPLICA_FAILURE, D, DeploymentObject, M, S, until_available
 from kubewright.rollout.progress import (
     Counts,
     LastReport,

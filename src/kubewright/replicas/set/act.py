@@ -38,12 +38,14 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
 from kubewright.kube.informer import Informers
 from kubewright.kube.patches import onto, with_uid, with_version
-from kubewright.replicas.member import M, Member, Obj, until_available
 from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import (
     BY_UID,
     INVALID,
     AddFinalizer,
+    M,
+    Member,
+    Obj,
     RemoveFinalizer,
     S,
     SetObject,
@@ -53,21 +55,24 @@ from kubewright.replicas.objects import (
     key_of,
     reference,
     selecting,
+    until_available,
 )
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Looker, Memory
-from kubewright.replicas.set.policy import Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import (
     Adopt,
     Annotate,
     Create,
     Delete,
     Disown,
+    Failure,
     PatchObject,
     Propagate,
     RecordNumber,
     Seen,
+    SetPolicy,
     Step,
+    Words,
 )
 from kubewright.replicas.writes import (
     Creations,

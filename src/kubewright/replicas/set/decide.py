@@ -18,17 +18,25 @@ from typing import Any
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order, in_seconds
-from kubewright.replicas.member import M, Member, new_names
-from kubewright.replicas.objects import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer, S
-from kubewright.replicas.set.policy import Decider, SetPolicy
+from kubewright.replicas.objects import (
+    ORPHAN_FINALIZER,
+    AddFinalizer,
+    M,
+    Member,
+    RemoveFinalizer,
+    S,
+    new_names,
+)
 from kubewright.replicas.set.seen import (
     Adopt,
     Create,
+    Decider,
     Delete,
     Disown,
     Propagate,
     RecordNumber,
     Seen,
+    SetPolicy,
     Step,
     Wait,
 )
