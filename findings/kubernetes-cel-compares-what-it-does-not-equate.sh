@@ -2,9 +2,9 @@
 # In Kubernetes' CEL `1 < 1.5` is an expression and `1 == 1.0` is none; sign is no member of a quantity; there is no base64 and no cel.bind.
 #
 # Versions:  k8s.io/apiserver v0.36.3 (cel-go v0.26.0)
-# Guess:     numbers of different types are both ordered and compared for equality; quantity('1').sign() is as documented, sign(...) is not;
-#            base64 and cel.bind are there; format takes no list of mixed types, as nothing else does.
-# Seen:      the reverse of each but the last list: order yes, equality no; sign(quantity('1')) only; neither base64 nor cel.bind; format does.
+# Guess:     numbers of different types are both ordered and compared for equality; quantity('1').sign() is as documented, and sign(...) is not
+#            there; base64 and cel.bind are; only format takes a list of mixed types.
+# Seen:      ordered yes, equality no; sign(quantity('1')) and not the documented form; neither base64 nor cel.bind; format as guessed.
 # Means:     try rules of a definition on a server, or with this environment, and not by the documents of CEL or of its functions.
 #
 # Needs Go and its module proxy. Prints what was seen; ends with 1 when that is no longer so.

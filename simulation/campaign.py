@@ -188,8 +188,8 @@ class Try:
 def crash_tries(calms: Iterable[Outcome], *, every: int | None = None) -> Iterator[Try]:
     """Each round of each story; at each ``every``-th point of it, or at those that the round chooses."""
     for calm in calms:
-        for column in story_named(calm.story).realm.rounds:
-            disturb = ROUNDS[column]
+        rounds = story_named(calm.story).realm.rounds
+        for column, disturb in ((each, ROUNDS[each]) for each in ROUNDS if each in rounds):
             for plot in disturb(calm) if every is None else disturb(calm, every):
                 yield Try(column, Job(calm.story, plot), calm)
 

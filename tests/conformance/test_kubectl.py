@@ -464,7 +464,12 @@ def test_a_kind_is_read_and_applied_in_each_of_its_versions(kubectl: Kubectl) ->
     group = f"{kubectl.namespace}.example.io"
     names = {"plural": "gates", "singular": "gate", "kind": "Gate"}
     with webhook() as hook:
-        spec = {"group": group, "scope": "Namespaced", "names": names, "conversion": conversion(hook)}
+        spec: dict[str, Any] = {
+            "group": group,
+            "scope": "Namespaced",
+            "names": names,
+            "conversion": conversion(hook),
+        }
         spec["versions"] = [version("v1", V1), version("v2", V2, storage=True)]
         kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
         definition = {**kind, "metadata": {"name": f"gates.{group}"}, "spec": spec}

@@ -57,6 +57,7 @@ async def test_a_kind_with_a_function_is_converted_in_process_whatever_its_defin
 
     def convert(obj: Object, to: str) -> Object:
         asked.append(to)
+        assert "metadata" in obj
         return converted(obj, to)
 
     async with served({(group, "Gate"): convert}) as api:
@@ -70,9 +71,13 @@ async def test_a_kind_with_a_function_is_converted_in_process_whatever_its_defin
         assert (await gates.get("v1", "a"))["metadata"]["annotations"] == {"example.io/kept": "red"}
         async with api.watch(gates.path("v1")) as watch:
             assert (await watch.next("ADDED"))["object"]["spec"] == {"size": "3m"}
+        for each, spec, labels in (("v1", {"size": "4k"}, {"x": "1"}), ("v2", {"length": 5}, {})):
+            body = gates.gate(each, "a", spec, labels=labels)
+            (await api.patch(gates.path(each, "a"), body, **query, force="true")).ok()
+        (await gates.post("v2", "b", SENT)).ok()
         asked.clear()
         (await api.get(gates.path("v2"))).ok()
-        (await api.patch(gates.path("v2", "a"), {"spec": {"length": 4}})).ok()
+        (await api.patch(gates.path("v2", "b"), {"spec": {"length": 4}})).ok()
         assert not asked, "the version that is stored costs no conversion"
     assert not hook.asked
 

@@ -34,8 +34,8 @@ RULES = "x-kubernetes-validations"
 RULE_LIMIT, DEFINITION_LIMIT, OBJECT_BUDGET = 10_000_000, 100_000_000, 10_000_000
 """Costs: of one rule and of all rules of a schema, as they are estimated; of all rules on one object."""
 MOST_MESSAGE = 5 * 1024
-MOST_RULES = 10_000
-"""Of one schema: reading and checking them takes seconds, in which the server answers no other client."""
+MOST_RULES, MOST_LETTERS = 10_000, 256 * 1024
+"""Of one schema: to read and check them takes half a second, in which the server answers no other client."""
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _KEPT = 64
 _BLOCKING = frozenset(
@@ -219,9 +219,10 @@ def violations(schema: OpenApi, path: str) -> list[Cause]:
     """What is wrong with the rules of a root schema that is otherwise good."""
     if not has_rules(schema):
         return []
-    count = _count(schema)
-    if count > MOST_RULES:
-        return [forbidden(path, f"it has {count} rules; this server takes {MOST_RULES} in one schema")]
+    count, letters = _size(schema)
+    if count > MOST_RULES or letters > MOST_LETTERS:
+        most = f"this server takes {MOST_RULES} of {MOST_LETTERS} letters in one schema"
+        return [forbidden(path, f"it has {count} rules of {letters} letters; {most}")]
     walk = _Walk()
     shapes, found = walk.visit(schema, compiled(orjson.dumps(schema), root=True), _Place(path))
     found = shapes + found
@@ -234,8 +235,12 @@ def violations(schema: OpenApi, path: str) -> list[Cause]:
     return found
 
 
-def _count(schema: OpenApi) -> int:
-    return len(schema.get(RULES) or ()) + sum(_count(inner) for _, inner in names_of(schema))
+def _size(schema: OpenApi) -> tuple[int, int]:
+    """How many rules a schema has, and the letters of their expressions."""
+    own = schema.get(RULES) or ()
+    letters = sum(len(str(rule.get(name) or "")) for rule in own for name in ("rule", "messageExpression"))
+    inside = [_size(inner) for _, inner in names_of(schema)]
+    return len(own) + sum(count for count, _ in inside), letters + sum(each for _, each in inside)
 
 
 def _too_dear(what: str, cost: int, limit: int) -> str:
