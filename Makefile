@@ -69,7 +69,7 @@ test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; bu
 	@$(BIN)/python tools/kube/install.py 1.35
 	@KUBEWRIGHT_VERSIONS=1 $(BIN)/python -m pytest -m kube tests/conformance/test_version_upgrades.py $(ARGS)
 
-test-vm: $(READY) kube node-image  ## VMs of QEMU that become nodes: four whole lives, 40 minutes without KVM (ARGS='-k machines': one)
+test-vm: $(READY) kube node-image  ## VMs of QEMU that become nodes: five whole lives, 45 minutes without KVM (ARGS='-k machines': one)
 	@$(BIN)/python -m pytest -m vm -n0 tests/vm $(ARGS)
 
 test-integration: $(READY)  ## MCM's integration test on two clusters of yours, by its variables (docs/how-to/test-a-driver-against-clusters.md)

@@ -1,4 +1,4 @@
-"""The phases that are measured in each world: up, silence, rest, roll, down."""
+"""The phases that are measured in each world: up, silence, rest, an update of all VMs, roll, down."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,6 +17,7 @@ from bench.worlds import PRODUCT, World
 from kubewright.api.core import NAMESPACE, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.manifests import crds
+from kubewright.api.machine.names import APPLIED_SPEC_ANNOTATION
 from kubewright.api.machine.names import Phase as MachinePhase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock
@@ -30,6 +31,8 @@ CRDS = dynamic(
 )
 TIMEOUT_SECONDS = 900.0
 SAMPLE = 50
+MARK, UPDATED = "changed-while-it-runs", "bench-a, changed"
+"""A tag, and what machines are made from whose VMs have it."""
 REST_SECONDS = 60.0
 
 
@@ -67,6 +70,8 @@ class Scenario:
         await self._phase("create", self._create, lambda: watcher.running == count, limit=count)
         result.unknown_p50 = await self._silence()
         result.requests_per_minute = await self._rest()
+        updated = partial(self._all_from, UPDATED)
+        await self._phase("update", self._update, updated, limit=count, floor=count)
         limit = count + self._surge
         await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
         await fill(self._world.client, "default", self._pods)
@@ -151,7 +156,15 @@ class Scenario:
         await self._world.client.patch(MACHINE_DEPLOYMENT, NAME, patch)
 
     def _rolled(self) -> bool:
-        return self._watcher.made_from("bench-b") == self._watcher.count == self._count
+        return self._all_from("bench-b")
+
+    async def _update(self) -> None:
+        """The class's tags change, which the driver can apply to a VM that runs."""
+        patch = {"providerSpec": {"tags": {"vm": {"bench": MARK}}}}
+        await self._world.client.patch(MACHINE_CLASS, Key(NAME.namespace, "bench-a"), patch)
+
+    def _all_from(self, name: str) -> bool:
+        return self._watcher.made_from(name) == self._watcher.count == self._count
 
     async def _delete(self) -> None:
         await self._world.client.delete(MACHINE_DEPLOYMENT, NAME)
@@ -176,4 +189,6 @@ class Scenario:
 
 
 def _look(machine: Machine) -> tuple[str, str]:
-    return machine.status.current_status.phase, machine.spec.machine_class.name
+    applied = machine.metadata.annotations.get(APPLIED_SPEC_ANNOTATION, "")
+    made_from = UPDATED if MARK in applied else machine.spec.machine_class.name
+    return machine.status.current_status.phase, made_from

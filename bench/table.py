@@ -61,7 +61,8 @@ class Budget:
 def lines(result: Result) -> list[Budget]:
     """Every line for one world. Time budgets are set for 500 and 1,000 machines only, and for no pods."""
     n, phases = result.machines, result.phases
-    create, roll, delete = (phases.get(name, NOT_PLAYED) for name in ("create", "roll", "delete"))
+    names = ("create", "roll", "delete", "update")
+    create, roll, delete, update = (phases.get(name, NOT_PLAYED) for name in names)
     at = {500: (3.5, 9.0, 3.5), 1000: (6.0, 17.0, 6.0)}.get(n, (None, None, None))
     of_delete = (at[2], 4, 5, 6) if not result.pods else (None,) * 4
     drained = f", each node drained of {result.pods} pods" if result.pods else ""
@@ -69,10 +70,12 @@ def lines(result: Result) -> list[Budget]:
     return [
         Budget("0 to Running", "s", at[0], create.seconds),
         Budget("rolling update, surge 25 %, unavailable 25 %", "s", at[1], roll.seconds),
+        Budget("all VMs updated as they run", "s", None, update.seconds),
         Budget(f"back to 0{drained}", "s", of_delete[0], delete.seconds),
         Budget("our writes per machine: create", "", 4, create.writes / n),
         Budget("our writes per machine: roll", "", None, roll.writes / n),
         Budget("our writes per machine: delete", "", of_delete[1], delete.writes / n),
+        Budget("our writes per machine: update of its VM", "", 2, update.writes / n),
         Budget("our requests per machine: create", "", 6, create.requests / n),
         Budget("our requests per machine: roll", "", 12, roll.requests / n),
         Budget("our requests per machine: delete", "", of_delete[2], delete.requests / n),
@@ -90,6 +93,7 @@ def lines(result: Result) -> list[Budget]:
         Budget("NotReady node to Unknown machine, p50", "ms", 20, result.unknown_p50 * 1000),
         Budget("CPU per machine: create", "ms", 6, create.cpu / n * 1000),
         Budget("CPU per machine: roll", "ms", 15, roll.cpu / n * 1000),
+        Budget("CPU per machine: update of its VM", "ms", None, update.cpu / n * 1000),
         Budget("CPU per machine: delete", "ms", of_delete[3], delete.cpu / n * 1000),
         Budget("peak resident memory", "MiB", memory, result.peak),
         Budget("our requests per minute at rest", "", 12, result.requests_per_minute),

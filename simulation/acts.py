@@ -5,7 +5,6 @@ Theory.      A part is an ``async`` function of a ``Person``; functions here tha
 Called by    ``stories``, whose table puts them together.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
@@ -13,14 +12,13 @@ from kubewright.api.machine.names import Phase
 from kubewright.driver.errors import Code
 from kubewright.wire.http import Request
 from simulation.ends import LATE, TIER, is_refused, says
-from simulation.invariants.facts import has_finalizer
 from simulation.journal import (
     NODES,
 )
 from simulation.network import READS
 from simulation.person import Person, of_class, phase
-
-Part = Callable[[Person], Awaitable[None]]
+from simulation.rules.facts import finalizers_of
+from simulation.story import Part, then, until
 
 RECREATE = {"type": "Recreate"}
 FORBIDDEN_SECONDS = 30.0
@@ -39,18 +37,88 @@ NO_CLASS = "missing"
 # ---------------------------------------------------------------- before
 
 
-async def nothing(_person: Person) -> None:
-    """An empty world."""
+def deploy(count: int, machine_class: str = "small", name: str = "pool", **spec: Any) -> Part:
+    """Make a deployment."""
+    return lambda person: person.deploy(name, count, machine_class, **spec)
+
+
+def change(name: str = "pool", **spec: Any) -> Part:
+    """Patch the spec of a deployment."""
+    return lambda person: person.change(name, **spec)
+
+
+def roll(machine_class: str = "large", name: str = "pool") -> Part:
+    """Change a deployment to another class."""
+    return lambda person: person.roll(name, machine_class)
+
+
+def delete(name: str = "pool", propagation: str = "") -> Part:
+    """Delete a deployment."""
+    return lambda person: person.delete(name, propagation)
+
+
+def make_class(name: str, **how: Any) -> Part:
+    """Make a class of machines."""
+    return lambda person: person.make_class(name, **how)
+
+
+def make_secret(name: str) -> Part:
+    """Make a Secret such as classes need."""
+    return lambda person: person.make_secret(name)
+
+
+def make_set(count: int) -> Part:
+    """Make a set without an owner."""
+    return lambda person: person.make_set("lonely", count)
+
+
+def settle(count: int, what: str, machine_class: str = "") -> Part:
+    """Wait until so many machines run, and nothing else."""
+    return until(lambda person: person.settled(count, machine_class), what)
 
 
 def pool(count: int, **spec: Any) -> Part:
     """A deployment, settled."""
+    return then(deploy(count, **spec), settle(count, f"{count} machines"))
 
-    async def before(person: Person) -> None:
-        await person.deploy("pool", count, **spec)
-        await person.until(lambda: person.settled(count), f"{count} machines")
 
-    return before
+def correct(machine_class: str) -> Part:
+    """A rollout is late, and is corrected when that is reported."""
+    late = until(lambda person: says(person, LATE), "the deployment says that it is stuck")
+    return then(late, roll(machine_class))
+
+
+def held(seconds: float) -> Part:
+    """Say for how long pods stay on their nodes."""
+
+    async def part(person: Person) -> None:
+        person.held = seconds
+
+    return part
+
+
+def creation_timeout(value: str) -> Part:
+    """Change how long machines may take to join."""
+    return change(template={"spec": {"creationTimeout": value}})
+
+
+def delete_class(name: str) -> Part:
+    """Delete a class of machines."""
+    return lambda person: person.delete_class(name)
+
+
+def force_secret_away(name: str) -> Part:
+    """Delete a Secret in spite of its finalizers."""
+    return lambda person: person.force_secret_away(name)
+
+
+async def make_stray(person: Person) -> None:
+    """A machine without an owner."""
+    await person.make_machine("stray", "lonely")
+
+
+async def delete_set_but_keep_machines(person: Person) -> None:
+    await person.delete_set("lonely", propagation="Orphan")
 
 
 async def with_pods(person: Person) -> None:
@@ -69,44 +137,12 @@ async def with_guarded_pods(person: Person) -> None:
     await person.wait(5.0)
 
 
-async def rolled(person: Person) -> None:
-    """A deployment that has an old set to go back to."""
-    await pool(2)(person)
-    await person.roll("pool", "large")
-    await person.until(lambda: person.settled(2, "large"), "the roll")
-
-
 async def noted_pool(person: Person) -> None:
     """A user keeps cluster-autoscaler away from every node that there is."""
     await pool(3)(person)
     person.victim = " ".join(sorted(vm.node_name for vm in person.vms))
     for name in person.victim.split():
         await person.note_node(name, {names.SCALE_DOWN_DISABLED_ANNOTATION: "true"})
-
-
-async def two_pools(person: Person) -> None:
-    """Two independent deployments."""
-    await person.deploy("pool", 2)
-    await person.deploy("other", 1, "large")
-    await person.until(lambda: person.settled(3), "both pools")
-
-
-async def lonely_set(person: Person) -> None:
-    """A set without an owner."""
-    await person.make_set("lonely", 2)
-    await person.until(lambda: person.settled(2), "the set")
-
-
-async def locked_class(person: Person) -> None:
-    """A class with a Secret of its own."""
-    await person.make_secret("lent")
-    await person.make_class("locked", secret="lent")
-
-
-async def stray_machine(person: Person) -> None:
-    """A machine without an owner."""
-    await person.make_machine("stray", "lonely")
-    await person.until(lambda: person.settled(1), "the stray machine")
 
 
 async def found_vms(person: Person) -> None:
@@ -117,86 +153,6 @@ async def found_vms(person: Person) -> None:
 
 
 # ---------------------------------------------------------------- acts
-
-
-async def create(person: Person) -> None:
-    await person.deploy("pool", 3)
-
-
-def scale(count: int) -> Part:
-    """Another number of replicas."""
-    return lambda person: person.change("pool", replicas=count)
-
-
-async def scale_to_zero_and_back(person: Person) -> None:
-    await person.change("pool", replicas=0)
-    await person.wait(0.1)
-    await person.change("pool", replicas=2)
-
-
-async def roll(person: Person) -> None:
-    await person.roll("pool", "large")
-
-
-async def roll_twice(person: Person) -> None:
-    await person.roll("pool", "large")
-    await person.wait(0.6)
-    await person.roll("pool", "huge")
-
-
-async def get_stuck(person: Person) -> None:
-    """Another ``minReadySeconds``, then a class that does not exist; corrected when that is reported."""
-    await person.change("pool", minReadySeconds=1)
-    await person.roll("pool", NO_CLASS)
-    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
-    await person.roll("pool", "large")
-
-
-async def get_stuck_while_paused(person: Person) -> None:
-    """A user sets a class that does not exist during a pause; the rollout begins when the pause ends."""
-    await person.change("pool", paused=True)
-    await person.roll("pool", NO_CLASS)
-    await person.change("pool", replicas=3)
-    await person.wait(1.0)
-    await person.change("pool", paused=False)
-    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
-    await person.roll("pool", "small")
-
-
-async def roll_and_scale(person: Person) -> None:
-    await person.roll("pool", "large")
-    await person.wait(0.3)
-    await person.change("pool", replicas=3)
-
-
-async def roll_back(person: Person) -> None:
-    await person.change("pool", rollbackTo={"revision": 0})
-
-
-async def roll_there_and_back(person: Person) -> None:
-    """A rollout that a user takes back half-way, so that old nodes stay after all."""
-    await person.roll("pool", "large")
-    await person.wait(3.0)
-    await person.roll("pool", "small")
-
-
-async def roll_one_of_two(person: Person) -> None:
-    await person.roll("pool", "huge")
-    await person.change("other", replicas=2)
-
-
-async def pause_and_resume(person: Person) -> None:
-    await person.change("pool", paused=True)
-    await person.roll("pool", "large")
-    await person.wait(3.0)
-    await person.change("pool", replicas=4)
-    await person.wait(3.0)
-    await person.change("pool", paused=False)
-
-
-async def relabel(person: Person) -> None:
-    """Machines with another label are other machines."""
-    await person.change("pool", template={"metadata": {"labels": {TIER: "two"}}})
 
 
 async def relabel_nodes(person: Person) -> None:
@@ -214,22 +170,6 @@ async def choose_victim(person: Person) -> None:
         names.LAST_SCALER_CHANGE_ANNOTATION: person.date(),
     }
     await person.amend("pool", {"metadata": {"annotations": notes}, "spec": {"replicas": 2}})
-
-
-async def delete(person: Person) -> None:
-    await person.delete("pool")
-
-
-async def delete_while_creating(person: Person) -> None:
-    await person.deploy("pool", 3)
-    await person.wait(0.08)
-    await person.delete("pool")
-
-
-async def delete_while_draining(person: Person) -> None:
-    await person.change("pool", replicas=1)
-    await person.wait(4.0)
-    await person.delete("pool")
 
 
 async def delete_one(person: Person) -> None:
@@ -252,64 +192,15 @@ async def trigger_deletion(person: Person) -> None:
     await person.note_node(person.vms[0].node_name, {names.TRIGGER_DELETION_ANNOTATION: "true"})
 
 
-async def delete_but_keep_sets(person: Person) -> None:
-    await person.delete("pool", propagation="Orphan")
-
-
-async def delete_set_but_keep_machines(person: Person) -> None:
-    await person.delete_set("lonely", propagation="Orphan")
-
-
-async def make_set(person: Person) -> None:
-    await person.make_set("lonely", 2)
-
-
 async def restore(person: Person) -> None:
     """Machines are created again from a backup: their VMs are on record, their uids are new."""
     for vm in person.vms:
         await person.make_machine(vm.name, "lonely", providerID=vm.provider_id)
-    await person.until(lambda: all(map(has_finalizer, person.machines)), "a controller manages the machines")
+    await person.until(
+        lambda: all(names.FINALIZER in finalizers_of(each) for each in person.machines),
+        "a controller manages the machines",
+    )
     await person.delete_machine("dropped")
-
-
-async def class_comes_late(person: Person) -> None:
-    await person.deploy("pool", 1, "late")
-    await person.wait(3.0)
-    await person.make_class("late")
-
-
-async def class_comes_too_late(person: Person) -> None:
-    """A machine fails because its class is missing; nothing of it is left when the next one is created."""
-    await person.deploy("pool", 1, "late")
-    await person.change("pool", template={"spec": {"creationTimeout": "2s"}})
-    await person.wait(3.5)
-    await person.change("pool", template={"spec": {"creationTimeout": "20m"}})
-    await person.make_class("late")
-
-
-async def class_goes_first(person: Person) -> None:
-    """A class that is still used is deleted, and then the machines that use it."""
-    await person.delete_class("small")
-    await person.wait(3.0)
-    await person.delete("pool")
-
-
-async def secret_comes_late(person: Person) -> None:
-    await person.make_class("locked", secret="late")
-    await person.deploy("pool", 1, "locked")
-    await person.wait(3.0)
-    await person.make_secret("late")
-
-
-async def secret_goes_first(person: Person) -> None:
-    """A Secret is forced away while VMs are made with it, and then their deployment is deleted. The machines
-    wait for the Secret: nothing else can tell whether they have VMs."""
-    await person.deploy("pool", 2, "locked")
-    await person.wait(0.08)
-    await person.force_secret_away("lent")
-    await person.delete("pool")
-    await person.wait(30.0)
-    await person.make_secret("lent")
 
 
 TYPO = {"regoin": "here"}

@@ -17,8 +17,8 @@ from kubewright.api.core import POD
 from kubewright.api.machine import names
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
-from simulation.invariants.facts import is_ready
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
+from simulation.rules.facts import is_ready
 from simulation.world import World
 
 LISTED = tuple(

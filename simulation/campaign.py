@@ -5,7 +5,7 @@ Theory.      A try is one world to run: its column in the table, its story and p
              points are made of them; all else is one stream through the farm. Worlds come back in the
              order in which they were asked for, so a campaign prints the same whatever it runs on.
              A world that fails is printed at once, with the smallest schedule that still fails.
-             ``--scale`` is one long story in the same world under the same invariants. Writes, requests and
+             ``--scale`` is one long story in the same world under the same rules. Writes, requests and
              virtual seconds are the same on every computer, the rest is this one's. Per machine all of it
              should stay equal while their number grows: else something looks at all machines for each.
 Invariants.  The number of worlds that are printed and shrunk is bounded.
@@ -23,13 +23,14 @@ from kubewright.base.clock import SystemClock
 from kubewright.runtime.manager import tune_gc
 from simulation.crashes import ROUNDS, judged
 from simulation.farm import Farm, Lost
-from simulation.journal import Step, VmStep
-from simulation.library import fit, run, story_named
+from simulation.journal import MADE, VMS, Write, vm_ends
+from simulation.library import fit, story_named
 from simulation.person import Person
 from simulation.report import CALM, SEED, Progress, Table
 from simulation.run import Outcome, simulate
 from simulation.search import plot_of, replay, shrink
-from simulation.stories import STORIES, Story
+from simulation.stories import STORIES
+from simulation.story import Story
 from simulation.tally import Counts
 from simulation.world import Plot, World
 
@@ -124,12 +125,9 @@ class _Acts:
             world.loop.time(), self._clock.now().timestamp(), cpu, counts.writes, self._vms, counts.requests
         )
 
-    def _count_vm(self, step: Step) -> None:
+    def _count_vm(self, write: Write) -> None:
         """As ``tally`` counts them: a VM is made, or asked to end."""
-        if isinstance(step, VmStep) and step.new is not None:
-            made = step.old is None
-            ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
-            self._vms += made or ended
+        self._vms += write.kind == VMS and (write.verb == MADE or vm_ends(write))
 
 
 @contextmanager
@@ -171,7 +169,7 @@ class Job:
 
     def __call__(self) -> Outcome:
         """Run it."""
-        return replace(run(story_named(self.story), self.plot, quiet=self.quiet), lines=[])
+        return replace(simulate(story_named(self.story), self.plot, quiet=self.quiet), lines=[])
 
     def lost(self, why: str) -> Outcome:
         """The outcome of a run that never came to an end."""
@@ -190,7 +188,8 @@ class Try:
 def crash_tries(calms: Iterable[Outcome], *, every: int | None = None) -> Iterator[Try]:
     """Each round of each story; at each ``every``-th point of it, or at those that the round chooses."""
     for calm in calms:
-        for column, disturb in ROUNDS.items():
+        rounds = story_named(calm.story).realm.rounds
+        for column, disturb in ((each, ROUNDS[each]) for each in ROUNDS if each in rounds):
             for plot in disturb(calm) if every is None else disturb(calm, every):
                 yield Try(column, Job(calm.story, plot), calm)
 

@@ -23,11 +23,12 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Protocol
 
-from simulation.clock import number
+from simulation.loop import number
 from simulation.picture import Picture
 from simulation.run import Outcome, simulate
 from simulation.schedule import Fault, Schedule
-from simulation.stories import STORIES, Story
+from simulation.stories import STORIES
+from simulation.story import Story
 from simulation.world import Plot
 
 DEPTHS = (8, 1, 20, 3)
@@ -42,7 +43,7 @@ ANOTHER_END = "another_end"
 COUNT_MOVED = frozenset(story.name for story in STORIES if story.name.startswith("update"))
 """Stories of updates in place. Where a manager's lists do not show yet that a machine has moved to the new
 set, the old set deletes another one in its stead, which is then replaced and not updated, so a VM is of the
-new class (``invariants.NEED_FRESH_LISTS``). All objects must be the same."""
+new class (``rules.Rule.fresh``). All objects must be the same."""
 
 
 class Round(Protocol):

@@ -22,9 +22,8 @@ from kubewright.providers.grpc.client import DataProvider, DriverOffer, serve_st
 from kubewright.providers.grpc.connection import Contents, NotKept, Refused
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.providers.grpc.messages import Content, MachineClassMeta, Options, SecretMeta, decode, encode
-from simulation.clock import SimClock
 from simulation.cloud import OtherAccount
-from simulation.loop import Process
+from simulation.loop import Process, SimClock
 from simulation.world import World
 
 CLOUD = "sim"

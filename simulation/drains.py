@@ -64,24 +64,6 @@ def _hurries(machine: Object) -> bool:
     return bool(machine["spec"].get("drainTimeout"))
 
 
-# ---------------------------------------------------------------- acts
-
-
-async def delete(person: Person) -> None:
-    person.held = 60.0
-    await person.delete("pool")
-
-
-async def delete_in_vain(person: Person) -> None:
-    person.held = 70.0
-    await person.delete("pool")
-
-
-async def roll(person: Person) -> None:
-    person.held = 100.0
-    await person.roll("pool", "large")
-
-
 # ---------------------------------------------------------------- ends
 
 

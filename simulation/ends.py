@@ -4,20 +4,18 @@ Theory.      An end is a predicate of a ``Person``; functions here that take a n
 Called by    ``stories``, whose table names them, and ``acts``, which waits for some of them.
 """
 
-from collections.abc import Callable, Mapping
-
 from kubewright.api.machine import names
-from simulation.invariants.facts import progress_of
 from simulation.journal import (
     MACHINE_CLASSES,
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
+    NAMESPACE_NAME,
     NODES,
     Object,
 )
-from simulation.person import NAMESPACE_NAME, Person, going, of_class, phase
-
-End = Callable[[Person], bool]
+from simulation.person import Person, going, of_class, phase
+from simulation.rules.facts import notes_of, progress_of
+from simulation.story import End
 
 TIER = "example.com/tier"
 """A label that stories give to templates and nodes."""
@@ -35,12 +33,6 @@ def unmarked(person: Person) -> bool:
     ours = any(names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in notes_of(node) for node in nodes)
     taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
     return not ours and names.PREFER_NO_SCHEDULE not in taints
-
-
-def notes_of(node: Object) -> Mapping[str, str]:
-    """The annotations of an object."""
-    found: Mapping[str, str] = node["metadata"].get("annotations", {})
-    return found
 
 
 def as_noted(count: int) -> End:

@@ -17,9 +17,8 @@ from simulation.journal import (
     MACHINE_SETS,
     MACHINES,
 )
-from simulation.log_capture import WAITS
-from simulation.run import simulate
-from simulation.stories import Story
+from simulation.run import WAITS, simulate
+from simulation.story import Story
 from simulation.world import Plot
 
 _MADE = re.compile(r"\bvm-\d+ of garden/(\S+) is made")

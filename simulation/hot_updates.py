@@ -17,9 +17,11 @@ from typing import Any
 from kubewright.api.machine import names
 from kubewright.driver.hot import DISK, RESOURCES, VM, is_mandatory, read
 from kubewright.providers.sim.vm import Vm
-from simulation.acts import Part, pool
-from simulation.ends import End, notes_of, unmarked
+from simulation.acts import pool
+from simulation.ends import unmarked
 from simulation.person import Person
+from simulation.rules.facts import notes_of
+from simulation.story import End, Part
 
 Tags = Mapping[str, Mapping[str, str]]
 """By the resource that they are on; resources without any are left out."""

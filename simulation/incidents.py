@@ -22,10 +22,9 @@ from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
-from simulation.api_servers import SimServer
-from simulation.clock import SimClock
 from simulation.journal import LEASE_HALVES, NODES
-from simulation.loop import Process
+from simulation.loop import Process, SimClock
+from simulation.network import SimServer
 from simulation.person import Person
 from simulation.tally import INTRUDER
 from simulation.world import World

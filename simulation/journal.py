@@ -2,16 +2,16 @@
 
 Theory.      The API server writes to a ``Log`` and the simulated cloud to a ``Store``; both are seams
              of the product. Here they are kept in memory and survive the processes that use them, and
-             every change of one of them is a ``Step`` that listeners get at once. So the
-             invariants see each state that ever was, in order, and cannot disturb it.
-Invariants.  Listeners get a step when ``objects`` and ``vms`` have it, before any process can act on it.
+             every change of one of them is a ``Write`` that listeners get at once, as is each
+             request of a manager that a rule judges, and what happens on a host. So the rules
+             see each state that ever was, in order, and cannot disturb it.
+Invariants.  Listeners get an entry when ``objects`` and ``vms`` have it, before any process can act on it.
              They do not raise. The trace is text, one line for one event, and is a function of the seed.
-Called by    ``world``; read by ``invariants``, ``tally`` and ``staleness``.
+Called by    ``world``; read by ``rules``, ``tally`` and ``staleness``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -24,6 +24,8 @@ from kubewright.providers.sim.inventory import Store
 from kubewright.providers.sim.vm import Vm, Volume
 
 Object = Mapping[str, Any]
+NAMESPACE_NAME = "garden"
+"""The namespace of all stories."""
 
 MACHINES = "machines.machine.sapcloud.io"
 MACHINE_SETS = "machinesets.machine.sapcloud.io"
@@ -31,8 +33,6 @@ MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
 MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
 BUDGETS, ATTACHMENTS = "poddisruptionbudgets.policy", "volumeattachments.storage.k8s.io"
-VMS = "vms"
-"""What a ``Removal`` by a driver call names as its resource."""
 CONTROL, WORKLOAD = "control", "workload"
 """The cluster of the objects, and any cluster that they describe."""
 LEASE_HALVES = {f"default/{half.value}": half for half in Half}
@@ -41,21 +41,79 @@ WATCHED = frozenset(
     (MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS, BUDGETS, ATTACHMENTS)
 )
 """What ``Journal.objects`` holds decoded; of everything else only the bytes are kept."""
+VMS, WORKLOADS, PROGRAMS, LOG = "vms", "workloads", "programs", "log"
+"""Kinds that are no resource of a server: VMs of the cloud, what a host was asked to run, what runs there,
+lines of managers' logs."""
+
+MADE, CHANGED, GONE = "made", "is", "gone"
+"""A server has committed an object, or the cloud a VM."""
+EVICTS, DELETES = "asks to evict", "asks to delete"
+"""A manager asks for the end of an object or VM: a request as it arrives, carried out or not (``Asked``)."""
+POST, DELETE = "POST", "DELETE"
+"""A server has carried out a write of a manager: its method. ``after`` is the body."""
+APPLY, REPLACE, REMOVE = "apply", "replace", "remove"
+"""A host has carried out what a manager asked it for, and it changed something; ``number`` is how many
+instances were applied, or the ordinal of one. Members of an etcd are changed by verbs that end in ``IN``."""
+IN = " in"
+STARTS, STARTS_AGAIN, SERVES, DIES = "starts", "starts again", "serves", "dies"
+ENDS, ENDED, DATA_GONE = "is ending", "has ended", "loses its data"
+"""What happens to a program, or to its data; ``number`` is its ordinal."""
+LOGS = "logs"
+"""A manager has written a line into its log, in runs that record plans; ``after`` is the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApiStep:
-    """One committed write. ``old`` None: made; ``new`` None: gone (``old`` is then the last state).
+class Asked:
+    """What a request for a removal says.
 
-    ``version`` is that of the write, which a watch reports also for a deletion.
+    ``uid``, ``version``  what the object must have; of a driver call the machine's uid
+    ``grace``      seconds that a pod gets; None: as many as it asks for
+    ``vm``         the VM that a driver call names, by its providerID
     """
 
-    resource: str
+    uid: str = ""
+    version: str = ""
+    grace: int | None = None
+    vm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One entry of the journal.
+
+    ``kind``    a resource with its group, or one of ``VMS``, ``WORKLOADS``, ``PROGRAMS``, ``LOG``
+    ``key``     namespace and name; of a VM its id
+    ``before``, ``after``  the object as a server keeps it, or the ``Vm``; None: it was not, or is not, there
+    ``actor``   who did it: a manager, where that is known, else the server, the cloud or the host
+    ``number``  of a commit the version, which a watch reports also for a deletion; else as the verb says
+    ``where``   the cluster: ``CONTROL``, ``WORKLOAD``, or that of the nodes
+    ``at``      seconds of virtual time since the world began
+    """
+
+    kind: str
     key: str
-    old: Object | None
-    new: Object | None
-    cluster: str = CONTROL
-    version: int = 0
+    verb: str
+    before: Any = None
+    after: Any = None
+    actor: str = ""
+    number: int = 0
+    where: str = CONTROL
+    at: float = 0.0
+    asked: Asked = Asked()
+
+    @property
+    def committed(self) -> bool:
+        """Whether a server or the cloud keeps it."""
+        return self.verb in _COMMITS
+
+    @property
+    def name(self) -> str:
+        """Without the namespace."""
+        return self.key.rpartition("/")[2]
+
+
+_COMMITS = frozenset((MADE, CHANGED, GONE))
+Listener = Callable[[Write], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,98 +129,10 @@ class Leader:
         return self.holder.partition("_")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class VmStep:
-    """A VM was made (``old`` None), changed, or does not exist any more (``new`` None)."""
-
-    old: Vm | None
-    new: Vm | None
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A manager asks for the end of one object, or of one VM: a request as it arrives, carried out or not.
-
-    ``resource``   as in ``WATCHED``, or ``VMS`` for a driver call, whose ``key`` is that of the machine
-    ``uid``, ``version``  what the object must have; of a driver call the machine's uid
-    ``grace``      seconds that a pod gets; None: as many as it asks for
-    ``eviction``   the server is asked to respect the pod's disruption budget
-    ``vm``         the VM that a driver call names, by its providerID
-    """
-
-    client: str
-    resource: str
-    key: str
-    uid: str = ""
-    version: str = ""
-    grace: int | None = None
-    eviction: bool = False
-    vm: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A server has carried out a write of a manager: which one, and what it sent. Only of whole clusters.
-
-    ``cluster``  as ``ApiStep.cluster``, or ``WORKLOAD``
-    """
-
-    client: str
-    cluster: str
-    method: str
-    path: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """A host has carried out what a manager asked it for, and it changed something. Only of control planes.
-
-    ``verb``      ``apply``, ``replace`` or ``remove``
-    ``workload``  as ``hosting.contract.Place.workload``
-    ``replicas``  how many instances were applied
-    ``ordinal``   of the instance to replace
-    """
-
-    client: str
-    verb: str
-    namespace: str
-    workload: str
-    replicas: int = 0
-    ordinal: int = 0
-
-
-class Happening(StrEnum):
-    """What happens to a program, or to its data."""
-
-    STARTS = "starts"
-    STARTS_AGAIN = "starts again"
-    SERVES = "serves"
-    DIES = "dies"
-    ENDS = "is ending"
-    ENDED = "has ended"
-    DATA_GONE = "loses its data"
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramStep:
-    """Something has happened to an instance of a component. Only of control planes."""
-
-    namespace: str
-    workload: str
-    ordinal: int
-    happening: Happening
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A manager has written a line into its log. Only of runs that record plans."""
-
-    text: str
-
-
-Step = ApiStep | VmStep | Removal | Written | HostCall | ProgramStep | Logged
-Listener = Callable[[Step], None]
+def vm_ends(write: Write) -> bool:
+    """Whether the cloud begins to delete a VM."""
+    old, new = write.before, write.after
+    return write.verb == CHANGED and old.gone_at is None and new.gone_at is not None
 
 
 class Journal:
@@ -222,49 +192,40 @@ class Journal:
         before = known.get(new.key)
         if change.gone:
             known.pop(new.key, None)
-            self._tell(ApiStep(resource, new.key, before or after, None, cluster, new.version))
+            self.enter(Write(resource, new.key, GONE, before or after, None, cluster, new.version, cluster))
         else:
             known[new.key] = after
-            self._tell(ApiStep(resource, new.key, before, after, cluster, new.version))
+            verb = MADE if before is None else CHANGED
+            self.enter(Write(resource, new.key, verb, before, after, cluster, new.version, cluster))
 
-    def asked(self, removal: Removal) -> None:
-        """A manager has asked for a removal."""
-        self._tell(removal)
-
-    def written(self, write: Written) -> None:
-        """A write of a manager was carried out."""
-        self._tell(write)
-
-    def hosted(self, step: HostCall | ProgramStep) -> None:
+    def hosted(self, write: Write) -> None:
         """A host has done something, or something has happened to what runs there."""
-        who, what = (
-            (step.client, f"{step.verb} {step.replicas or step.ordinal}")
-            if isinstance(step, HostCall)
-            else ("host", f"{step.ordinal} {step.happening}")
-        )
-        self.say(who, f"{step.namespace}/{step.workload} {what}")
-        self._tell(step)
+        words = (write.number, write.verb) if write.kind == PROGRAMS else (write.verb, write.number)
+        self.say(write.actor, f"{write.key} {words[0]} {words[1]}")
+        self.enter(write)
 
     def logged(self, text: str) -> None:
         """A line of the product's log."""
-        self._tell(Logged(text))
+        self.enter(Write(LOG, "", LOGS, None, text))
 
     def vm_is(self, vm: Vm) -> None:
         """The cloud has made or changed a VM."""
         before = self.vms.get(vm.id)
         self.vms[vm.id] = vm
         self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {_change_of(before, vm)}")
-        self._tell(VmStep(before, vm))
+        self.enter(Write(VMS, vm.id, MADE if before is None else CHANGED, before, vm, "cloud"))
 
     def vm_gone(self, vm: Vm) -> None:
         """A VM does not exist any more."""
         self.vms.pop(vm.id, None)
         self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} is gone")
-        self._tell(VmStep(vm, None))
+        self.enter(Write(VMS, vm.id, GONE, vm, None, "cloud"))
 
-    def _tell(self, step: Step) -> None:
+    def enter(self, write: Write) -> None:
+        """Tell all listeners of an entry."""
+        dated = replace(write, at=self._now())
         for listener in self._listeners:
-            listener(step)
+            listener(dated)
 
 
 def _as_it_is(found: Object) -> Object:

@@ -1,9 +1,7 @@
-"""All stories that the command line can run, and how each kind of them is run.
+"""All stories that the command line can run.
 
-Theory.      Most stories are about machines of ``machine.sapcloud.io``, and ``simulate`` runs them as they
-             are. Those of whole clusters (``clusterapi.whole``) and of nested control planes
-             (``controlplanes``) need other worlds and rules of their own. A name says of which kind a story
-             is, so a replay needs no more than it.
+Theory.      A story names its realm, and so how its worlds are made and judged; a replay needs no more than
+             the name of the story.
 Invariants.  No name is in two tables. A world of whole clusters goes the same way each time, but its traces
              differ in the hashes of Secrets: keys are not drawn by the seed. A random world of whole
              clusters has no faults of nodes, which are harmed only by the stories that are about that. One of
@@ -17,9 +15,8 @@ from kubewright.base.errors import InvalidInput
 from simulation import stories
 from simulation.clusterapi.whole import stories as whole
 from simulation.controlplanes import stories as planes
-from simulation.run import Outcome, simulate
 from simulation.schedule import NODE_FAULTS, TARGET_FAULTS, Schedule
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot
 
 MACHINES: tuple[Story, ...] = stories.STORIES
@@ -41,27 +38,10 @@ def story_named(name: str) -> Story:
     return found
 
 
-def is_of_machines(story: Story) -> bool:
-    """Whether a story is about machines, and needs no other world."""
-    return story.name in stories.BY_NAME
-
-
-def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) -> Outcome:
-    """Run a story of any kind; ``quiet`` and ``plans`` as for ``simulate``.
-
-    The trace of whole clusters always has the plans, since a rule looks for secrets in them.
-    """
-    if story.name in whole.BY_NAME:
-        return whole.run(story, plot, quiet=quiet)
-    if story.name in planes.BY_NAME:
-        return planes.run(story, plot, quiet=quiet, plans=plans)
-    return simulate(story, plot, quiet=quiet, plans=plans)
-
-
 def fit(story: Story, plot: Plot) -> Plot:
     """A random plot without the faults that worlds of this story do not have."""
-    has_target = story.joins and story.name not in planes.BY_NAME
-    if has_target and story.name not in whole.BY_NAME:
+    has_target = story.joins and story.realm.apart
+    if has_target and story.realm.harmed:
         return plot
     absent = NODE_FAULTS if has_target else NODE_FAULTS | TARGET_FAULTS
     left = tuple(each for each in plot.schedule.faults if each.word not in absent)

@@ -22,11 +22,14 @@ import heapq
 import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from datetime import datetime, timedelta
+from hashlib import blake2b
 from itertools import count
+from random import Random  # noqa: TID251 -- a subclass that draws nothing
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
-from kubewright.testing.clocks import LoopClock
+from kubewright.testing.clocks import BEGIN, LoopClock
 
 TURNS_WITHOUT_TIME = 200_000
 """Turns of the loop at one moment after which a task must be in a loop without a wait."""
@@ -124,7 +127,7 @@ class SimLoop(asyncio.BaseEventLoop):
     """See the module. ``seed`` decides every order that is not decided otherwise.
 
     In an ``even`` loop the callback that was ready first runs first, and every delay has its mean length
-    (``clock``): a change in one part does not change the order in another.
+    (``SimClock``): a change in one part does not change the order in another.
     """
 
     def __init__(self, seed: int, *, even: bool = False) -> None:
@@ -314,3 +317,33 @@ def _counts(handle: Any) -> bool:
 def _lives(handle: Any) -> bool:
     process = handle._context.get(_PROCESS)
     return process is None or process.alive
+
+
+class _Even(Random):
+    """Random numbers for an even loop: delays have their mean."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """The middle."""
+        return (a + b) / 2
+
+
+class SimClock(LoopClock):
+    """The clock of one process; ``ahead`` is by how many seconds its wall clock is wrong."""
+
+    def __init__(self, loop: SimLoop, seed: str) -> None:
+        super().__init__(BEGIN, seed=number(seed))
+        if loop.even:
+            self.random = _Even(number(seed))
+        self.ahead = 0.0
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self._loop.time() + self.ahead)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+
+def number(words: str) -> int:
+    """A seed from a text: the same in every process, unlike ``hash``."""
+    return int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), "big")

@@ -35,13 +35,11 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.wire.http import Request, Response
-from simulation import removals
-from simulation.api_servers import RESTART_SECONDS, SimServer
-from simulation.clock import SimClock
+from simulation import requests
 from simulation.cloud import RemoteDriver
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
-from simulation.loop import Process
-from simulation.network import Line
+from simulation.loop import Process, SimClock
+from simulation.network import RESTART_SECONDS, Line, SimServer
 from simulation.staleness import CONTROL, TARGET, Received
 from simulation.tally import MANAGER
 
@@ -215,7 +213,7 @@ class Managers:
         control = self._client(world.control, process, clock)
         target = self._target(control, process, clock)
         choose = partial(world.injector.of_call, process.name)
-        heard = partial(removals.called, world.journal, process.name)
+        heard = partial(requests.called, world.journal, process.name)
         remote = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
         driver = world.between(remote, process.name)
         machine = replace(world.plot.options.machine, joins=world.joins)

@@ -24,12 +24,11 @@ from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import Vm
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
-from simulation.journal import MACHINES, NODES, Object
+from simulation.journal import MACHINES, NAMESPACE_NAME, NODES, Object
 from simulation.schedule import CLOCK_FAULTS, NODE_FAULTS
 from simulation.workloads import App, Workloads
 from simulation.world import World
 
-NAMESPACE_NAME = "garden"
 CLASSES = ("small", "large", "huge")
 MADE = {"made-by": "person"}
 """The labels of the pods that a person runs."""

@@ -15,22 +15,27 @@ Called by    ``campaign``, ``crashes``, ``search``, ``goldens``, ``__main__`` an
 """
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from logging import DEBUG, ERROR
+from typing import Any
+
+import structlog
 
 from kubewright.wire.http import Request
 from simulation import incidents
-from simulation.invariants import INVARIANTS, NEED_FRESH_LISTS, Invariant, Past, judge
-from simulation.journal import Step
-from simulation.log_capture import captured_logs
+from simulation.journal import Journal, Write
 from simulation.loop import OLDEST, YOUNGEST, Deadlock, Livelock, SimLoop
 from simulation.network import READS
 from simulation.person import Late, Person
 from simulation.picture import Picture, picture
+from simulation.rules import judge
+from simulation.rules.past import Past
 from simulation.schedule import LATE_CALLS, LONG_FAULTS
-from simulation.stories import Story
+from simulation.story import Hook, Story, as_it_is
 from simulation.tally import MANAGER, Counts
 from simulation.world import Plot, World
 
@@ -215,8 +220,6 @@ QUIET_REQUESTS = 12
 VIOLATIONS = 3
 """A run stops after so many."""
 
-Hook = Callable[[World], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -242,8 +245,7 @@ def simulate(
     plot: Plot,
     *,
     quiet: float = 0.0,
-    prepare: Hook = lambda _world: None,
-    invariants: tuple[Invariant, ...] = INVARIANTS,
+    prepare: Hook = as_it_is,
     collect: bool = False,
     plans: bool = False,
     even: bool = False,
@@ -255,16 +257,15 @@ def simulate(
         story: what users do.
         plot: seed and faults.
         quiet: after the end, let so many seconds pass in which no manager may write.
-        prepare: called with the world before anything runs in it.
-        invariants: what must be true at every step.
+        prepare: called with the world before anything runs in it, after its realm is there.
         plans: write each decision of the controllers and its reason into the trace.
         even: fixed order and mean delays instead of drawn ones (``loop.SimLoop``).
         collect: let the garbage collector run when it likes; for large worlds that need the memory.
         until: the name of a rule; the run is given up when it is violated.
     """
     loop = SimLoop(plot.seed, even=even)
-    run = _Run(loop, story, plot, invariants, until)
-    with _stillness(collect), captured_logs(run.world.journal, plans=plans) as errors:
+    run = _Run(loop, story, plot, until)
+    with _stillness(collect), captured_logs(run.world.journal, plans=plans or story.realm.plans) as errors:
         try:
             return loop.run_until_complete(run.whole(quiet, prepare, errors))
         finally:
@@ -272,14 +273,12 @@ def simulate(
 
 
 class _Run:
-    def __init__(
-        self, loop: SimLoop, story: Story, plot: Plot, invariants: tuple[Invariant, ...], until: str
-    ) -> None:
+    def __init__(self, loop: SimLoop, story: Story, plot: Plot, until: str) -> None:
         self._loop = loop
         self._until = until
         self._story = story
         self._plot = plot
-        self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_FRESH_LISTS]
+        self._rules = tuple(rule for rule in story.realm.rules if not (plot.stale and rule.fresh))
         self.world = World(loop, plot, story.kubelets, joins=story.joins)
         self.person = Person(self.world, self._over)
         self.violations: list[str] = []
@@ -287,7 +286,7 @@ class _Run:
         self._troubled = 0.0
         self._faults = 0
         self._kinds = Kinds(self.world)
-        self._past = Past(
+        self.past = Past(
             self.world.journal,
             loop.time,
             self.world.staleness.since,
@@ -299,9 +298,12 @@ class _Run:
             answering_since=self.world.answering_since,
             late_vms=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,
+            parts=self.world.part,
+            memories={each: each() for each in story.realm.memories},
         )
 
     async def whole(self, quiet: float, prepare: Hook, errors: list[str]) -> Outcome:
+        self._story.realm.install(self.world)
         prepare(self.world)
         self.world.journal.listen(self._check)
         try:
@@ -332,12 +334,12 @@ class _Run:
         await person.furnish()
         for _ in range(MANAGERS if self._plot.elect else 1):
             world.managers.start()
-        await story.before(person)
+        await story.begin(person)
         await person.wait(REST_SECONDS)
         world.tell()
         self._steps = self._loop.steps
         incidents.begin(world, person)
-        await story.act(person)
+        await story.tell(person)
         await person.until(lambda: story.end(person), story.name)
 
     async def _rest(self) -> None:
@@ -374,7 +376,7 @@ class _Run:
             self.violations.append(f"bounded_work: {counts.requests} requests, more than {bound}")
 
     def _work(self) -> Work:
-        past, counts = self._past, self.world.counts
+        past, counts = self.past, self.world.counts
         return Work(
             near=self._kinds.of("control"),
             far=self._kinds.of("target"),
@@ -413,10 +415,11 @@ class _Run:
         if faults != self._faults or self.world.faults.busy:
             self._faults, self._troubled = faults, self._loop.time()
 
-    def _check(self, step: Step) -> None:
+    def _check(self, write: Write) -> None:
         self._watch_faults()
-        self._past.learn(step)
-        found = judge(step, self._past, self._invariants)
+        self.past.learn(write)
+        found = judge(write, self.past, self._rules)
+        self.past.remember(write)
         if found and not self._over():
             for wrong in found:
                 self.world.journal.say("rules", wrong)
@@ -450,3 +453,40 @@ def _stillness(collect: bool) -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+WAITS = "waits"
+"""What the trace says of a plan without steps."""
+
+
+@contextmanager
+def captured_logs(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
+    """Collect the log lines that tell of a defect; with ``plans`` put each decision into the trace."""
+    errors: list[str] = []
+    before = structlog.get_config()
+
+    def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
+        if plans:
+            journal.logged(repr(event))
+        if level in ("error", "exception", "critical"):
+            errors.append(_defect(event))
+        elif event.get("event") == "plan":
+            who = f"{event.get('controller', '')} {event.get('key', '')}"
+            journal.say("plan", f"{who}: {event['because']} -> {', '.join(event['steps']) or WAITS}")
+        raise structlog.DropEvent
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(DEBUG if plans else ERROR),
+        processors=[structlog.contextvars.merge_contextvars, capture],
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield errors
+    finally:
+        structlog.configure(**before)
+
+
+def _defect(event: MutableMapping[str, Any]) -> str:
+    error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
+    told = f": {type(error).__name__}: {error}" if isinstance(error, BaseException) else ""
+    return f"{event.get('event')}{told}"

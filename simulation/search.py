@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kubewright.testing.clocks import LoopClock
-from simulation.clock import number
-from simulation.library import run as run_story
 from simulation.library import story_named
-from simulation.run import Outcome
+from simulation.loop import number
+from simulation.run import Outcome, simulate
 from simulation.schedule import LEASE_FAULTS, TARGET_FAULTS, Schedule, draw
-from simulation.stories import STORIES, Story
+from simulation.stories import STORIES
+from simulation.story import Story
 from simulation.world import Plot
 
 ELECTIONS = 0.3
@@ -49,7 +49,7 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
     return story, Plot(seed=seed, schedule=schedule, elect=elect, apart=apart)
 
 
-def shrink(outcome: Outcome, run: Simulate = run_story) -> Outcome:
+def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
     """The failing run with the fewest faults that we can find. The seed, which gives the order, stays."""
     story = story_named(outcome.story)
     smallest, tried = outcome, True

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubewright.api.machine import excess, names
-from simulation.acts import Part
-from simulation.ends import End, notes_of, unmarked
-from simulation.invariants.facts import is_kept_free, node_name
+from simulation.ends import unmarked
 from simulation.journal import NODES, Object
 from simulation.person import Person
+from simulation.rules.facts import is_kept_free, node_name, notes_of
+from simulation.story import End, Part
 
 ONE_MORE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 """A rollout in which machines with workload go after the excess has ended."""
@@ -30,35 +30,6 @@ def pool(replicas: int, more: int, **spec: Any) -> Part:
         person.victim = " ".join(_name(each) for each in person.machines if not is_kept_free(each))
 
     return before
-
-
-async def scale_through(person: Person) -> None:
-    """What cluster-autoscaler does at the maximum: a replica more, and one less in excess; then another one,
-    for which a machine is made."""
-    await person.change("pool", replicas=3, excessReplicas=1)
-    await person.wait(1.0)
-    await person.change("pool", replicas=4)
-
-
-async def grow(person: Person) -> None:
-    """More in excess, for which machines have to be made."""
-    await person.change("pool", excessReplicas=3)
-
-
-async def shrink(person: Person) -> None:
-    """Fewer in excess."""
-    await person.change("pool", excessReplicas=1)
-
-
-async def give_up(person: Person) -> None:
-    """A rollout, and no excess any more as soon as the first new machine is kept free."""
-    await person.roll("pool", "large")
-    await person.until(lambda: any(map(_is_new_and_free, person.machines)), "a new machine is kept free")
-    await person.change("pool", excessReplicas=None)
-
-
-async def roll(person: Person) -> None:
-    await person.roll("pool", "large")
 
 
 async def lose_one(person: Person) -> None:
@@ -115,8 +86,9 @@ def _effects(node: Object) -> set[str]:
     return {taint["effect"] for taint in node["spec"].get("taints", ()) if taint["key"] == excess.TAINT}
 
 
-def _is_new_and_free(machine: Object) -> bool:
-    return machine["spec"]["class"]["name"] == "large" and is_kept_free(machine)
+def begun(person: Person) -> bool:
+    """Whether a new machine is kept free."""
+    return any(m["spec"]["class"]["name"] == "large" and is_kept_free(m) for m in person.machines)
 
 
 def _name(machine: Object) -> str:

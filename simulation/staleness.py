@@ -2,14 +2,14 @@
 
 Theory.      A manager may do what was right in the state that it last received, and in no older one. How
              old that state is, is measured also when a watch is silent, slow or cut, or a list is stale:
-             every version that reaches a manager passes ``Received``, every version that exists is a step,
-             and a manager is stale since the first step that it has not received. Its writes take
+             every version that reaches a manager passes ``Received``, every version that exists is an entry,
+             and a manager is stale since the first one that it has not received. Its writes take
              time too: a write is as old as the decision behind it, that is, as the first of the
              writes that were sent one after the other, without a moment in between.
 Invariants.  ``since`` is exact up to ``SLACK_SECONDS``: passes that were under way when a change arrived.
              A manager cannot notice any of this.
-Called by    ``managers`` (wraps each connection in ``Received``), ``world`` (reports steps and requests),
-             ``invariants``.
+Called by    ``managers`` (wraps each connection in ``Received``), ``world`` (reports entries and requests),
+             ``rules``.
 """
 
 import re
@@ -25,8 +25,7 @@ from simulation.journal import (
     MACHINE_SETS,
     MACHINES,
     NODES,
-    ApiStep,
-    Step,
+    Write,
 )
 from simulation.loop import Process
 from simulation.network import READS
@@ -87,11 +86,11 @@ class Staleness:
         self._stale = (0.0, -SLACK_SECONDS)
         """The last time in which a manager was stale: from when, and until when."""
 
-    def learn(self, step: Step) -> None:
+    def learn(self, write: Write) -> None:
         """Note a change that managers should receive."""
-        if isinstance(step, ApiStep) and step.resource in self._written:
-            written = self._written[step.resource]
-            written.versions.append(step.version)
+        if write.committed and write.kind in self._written:
+            written = self._written[write.kind]
+            written.versions.append(write.number)
             written.moments.append(self._now())
 
     def received(self, process: Process, resource: str, version: int) -> None:

@@ -1,22 +1,32 @@
-"""The table of stories: what users do, and how the world must look in the end.
+"""The table of stories of machines: what users do, and how the world must look in the end.
 
-Theory.      A story has three parts. ``before`` makes the world that it begins with, without faults. ``act``
-             is what users do; from then on writes are counted and faults injected. ``end`` is what
-             must become true, and stay true. To add a story is to add a row to ``STORIES``; every crash
-             point of it is then tried, and every seed may draw it.
-Called by    ``run``; every new controller adds its rows here, and their parts to ``acts``.
+Theory.      A row says what is there before, what users do one after another, and the end. To add a story is
+             to add a row; every crash point of it is then tried, and every seed may draw it. An act that
+             must look at the world is a function, here or in ``acts``.
+Called by    ``library`` and tests; every new controller adds its rows here.
 """
 
-from dataclasses import dataclass
-
 from kubewright.api.machine import names
-from kubewright.providers.sim.spec import KubeletSettings
 from simulation import acts, drains, ends, hot_updates, spares, updates
-from simulation.acts import Part, pool
-from simulation.ends import End, has_failed, reported, settled
-from simulation.invariants.facts import running
+from simulation.acts import (
+    NO_CLASS,
+    change,
+    correct,
+    delete,
+    deploy,
+    held,
+    make_class,
+    make_secret,
+    make_set,
+    pool,
+    roll,
+    settle,
+)
+from simulation.ends import has_failed, reported, settled
 from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, Object
 from simulation.person import Person, going
+from simulation.rules.facts import running
+from simulation.story import SLOW_PODS, Story, until, wait
 
 # ---------------------------------------------------------------- before
 
@@ -127,163 +137,104 @@ def _says_frozen(found: Object) -> bool:
     return says or names.FREEZE_LABEL in found["metadata"].get("labels", {})
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """One row."""
-
-    name: str
-    act: Part
-    end: End
-    before: Part = acts.nothing
-    kubelets: KubeletSettings | None = None
-    """How the kubelets behave; None: as they do by default, and every pod ends within a second."""
-    joins: bool = True
-    """VMs join a cluster as its nodes; if not, managers run as with ``--target-kubeconfig none``."""
-
-
-SLOW_PODS = KubeletSettings(pod_stop_seconds=3600)
-"""Pods take all of their grace to end."""
-
 STORIES: tuple[Story, ...] = (
-    Story("create", acts.create, settled(3)),
-    Story("scale-up", acts.scale(4), settled(4), before=pool(2)),
-    Story("scale-down", acts.scale(1), settled(1), before=pool(4)),
-    Story("zero-and-back", acts.scale_to_zero_and_back, settled(2), before=pool(2)),
-    Story("roll", acts.roll, settled(3, "large"), before=pool(3)),
-    Story("roll-carefully", acts.roll, settled(3, "large"), before=pool(3, **acts.CAREFUL)),
-    Story("roll-twice", acts.roll_twice, settled(3, "huge"), before=pool(3)),
-    Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
-    Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),
-    Story("roll-there-and-back", acts.roll_there_and_back, ends.as_noted(3), before=acts.noted_pool),
-    Story("recreate", acts.roll, settled(3, "large"), before=pool(3, strategy=acts.RECREATE)),
-    Story("stuck", acts.get_stuck, reported(2, "large"), before=pool(2, **acts.HURRIED)),
-    Story(
-        "stuck-recreate",
-        acts.get_stuck,
-        reported(2, "large"),
-        before=pool(2, **acts.HURRIED, strategy=acts.RECREATE),
-    ),
-    Story(
-        "stuck-while-paused",
-        acts.get_stuck_while_paused,
-        reported(3, "small"),
-        before=pool(2, **acts.HURRIED),
-    ),
-    Story("pause-and-resume", acts.pause_and_resume, settled(4, "large"), before=pool(3)),
-    Story("relabel", acts.relabel, ends.relabelled, before=pool(2)),
-    Story("relabel-nodes", acts.relabel_nodes, ends.nodes_relabelled, before=pool(2)),
-    Story("two-pools", acts.roll_one_of_two, ends.both_pools, before=acts.two_pools),
-    Story("autoscaler", acts.choose_victim, ends.healed(2), before=pool(3)),
-    Story("heal", kill_vm, ends.healed(2), before=pool(2)),
-    Story("heal-in-turn", kill_two, ends.healed(3), before=slow_machines),
-    Story("preserve-failed", keep_what_fails, ends.healed(2), before=short_preservations),
-    Story("preserve-now", keep_for_a_while, ends.as_before(2), before=pool(2)),
-    Story("vanish", take_vm_away, ends.healed(2), before=pool(2)),
-    Story("delete", acts.delete, ends.nothing_left, before=pool(2)),
-    Story("delete-while-creating", acts.delete_while_creating, ends.nothing_left),
-    Story("delete-while-draining", acts.delete_while_draining, ends.nothing_left, before=acts.with_pods),
-    Story(
-        "delete-against-budget",
-        acts.delete_against_a_budget,
-        ends.nothing_left,
-        before=acts.with_guarded_pods,
-    ),
-    Story("delete-one", acts.delete_one, ends.healed(2), before=pool(2)),
-    Story("trigger-deletion", acts.trigger_deletion, ends.healed(2), before=pool(2)),
-    Story("keep-sets", acts.delete_but_keep_sets, ends.kept_by_its_set, before=pool(2)),
-    Story(
-        "keep-machines",
-        acts.delete_set_but_keep_machines,
-        ends.machines_without_a_set,
-        before=acts.lonely_set,
-    ),
-    Story("adopt", acts.make_set, ends.adopted, before=acts.stray_machine),
-    Story("adopt-vm", acts.restore, ends.restored, before=acts.found_vms),
-    Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
-    Story("class-comes-too-late", acts.class_comes_too_late, settled(1, "late")),
-    Story("class-goes-first", acts.class_goes_first, ends.no_class_left, before=pool(1)),
-    Story(
-        "class-refused", acts.roll_away_from_a_refused_class, settled(2, "small"), before=acts.refused_pool
-    ),
-    Story(
-        "class-refused-by-force",
-        acts.force_what_a_driver_refuses,
-        ends.nothing_left,
-        before=acts.refused_pool,
-    ),
+    Story("create", deploy(3), settled(3)),
+    Story("scale-up", change(replicas=4), settled(4), pool(2)),
+    Story("scale-down", change(replicas=1), settled(1), pool(4)),
+    Story("zero-and-back", (change(replicas=0), wait(0.1), change(replicas=2)), settled(2), pool(2)),
+    Story("roll", roll(), settled(3, "large"), pool(3)),
+    Story("roll-carefully", roll(), settled(3, "large"), pool(3, **acts.CAREFUL)),
+    Story("roll-twice", (roll(), wait(0.6), roll("huge")), settled(3, "huge"), pool(3)),
+    Story("roll-and-scale", (roll(), wait(0.3), change(replicas=3)), settled(3, "large"), pool(2)),
+    Story("roll-back", change(rollbackTo={"revision": 0}), settled(2, "small"),
+          (pool(2), roll(), settle(2, "the roll", "large"))),
+    # A rollout that a user takes back half-way, so that old nodes stay after all.
+    Story("roll-there-and-back", (roll(), wait(3.0), roll("small")), ends.as_noted(3), acts.noted_pool),
+    Story("recreate", roll(), settled(3, "large"), pool(3, strategy=acts.RECREATE)),
+    # Another ``minReadySeconds``, then a class that does not exist.
+    Story("stuck", (change(minReadySeconds=1), roll(NO_CLASS), correct("large")), reported(2, "large"),
+          pool(2, **acts.HURRIED)),
+    Story("stuck-recreate", (change(minReadySeconds=1), roll(NO_CLASS), correct("large")),
+          reported(2, "large"), pool(2, **acts.HURRIED, strategy=acts.RECREATE)),
+    # The rollout begins when the pause ends.
+    Story("stuck-while-paused", (change(paused=True), roll(NO_CLASS), change(replicas=3), wait(1.0),
+          change(paused=False), correct("small")), reported(3, "small"), pool(2, **acts.HURRIED)),
+    Story("pause-and-resume", (change(paused=True), roll(), wait(3.0), change(replicas=4), wait(3.0),
+          change(paused=False)), settled(4, "large"), pool(3)),
+    # Machines with another label are other machines.
+    Story("relabel", change(template={"metadata": {"labels": {ends.TIER: "two"}}}), ends.relabelled, pool(2)),
+    Story("relabel-nodes", acts.relabel_nodes, ends.nodes_relabelled, pool(2)),
+    Story("two-pools", (roll("huge"), change("other", replicas=2)), ends.both_pools,
+          (deploy(2), deploy(1, "large", "other"), settle(3, "both pools"))),
+    Story("autoscaler", acts.choose_victim, ends.healed(2), pool(3)),
+    Story("heal", kill_vm, ends.healed(2), pool(2)),
+    Story("heal-in-turn", kill_two, ends.healed(3), slow_machines),
+    Story("preserve-failed", keep_what_fails, ends.healed(2), short_preservations),
+    Story("preserve-now", keep_for_a_while, ends.as_before(2), pool(2)),
+    Story("vanish", take_vm_away, ends.healed(2), pool(2)),
+    Story("delete", delete(), ends.nothing_left, pool(2)),
+    Story("delete-while-creating", (deploy(3), wait(0.08), delete()), ends.nothing_left),
+    Story("delete-while-draining", (change(replicas=1), wait(4.0), delete()), ends.nothing_left,
+          acts.with_pods),
+    Story("delete-against-budget", acts.delete_against_a_budget, ends.nothing_left, acts.with_guarded_pods),
+    Story("delete-one", acts.delete_one, ends.healed(2), pool(2)),
+    Story("trigger-deletion", acts.trigger_deletion, ends.healed(2), pool(2)),
+    Story("keep-sets", delete(propagation="Orphan"), ends.kept_by_its_set, pool(2)),
+    Story("keep-machines", acts.delete_set_but_keep_machines, ends.machines_without_a_set,
+          (make_set(2), settle(2, "the set"))),
+    Story("adopt", make_set(2), ends.adopted, (acts.make_stray, settle(1, "the stray machine"))),
+    Story("adopt-vm", acts.restore, ends.restored, acts.found_vms),
+    Story("class-comes-late", (deploy(1, "late"), wait(3.0), make_class("late")), settled(1, "late")),
+    # A machine fails because its class is missing; nothing of it is left when the next one is created.
+    Story("class-comes-too-late", (deploy(1, "late"), acts.creation_timeout("2s"), wait(3.5),
+          acts.creation_timeout("20m"), make_class("late")), settled(1, "late")),
+    # A class that is still used is deleted, and then the machines that use it.
+    Story("class-goes-first", (acts.delete_class("small"), wait(3.0), delete()), ends.no_class_left, pool(1)),
+    Story("class-refused", acts.roll_away_from_a_refused_class, settled(2, "small"), acts.refused_pool),
+    Story("class-refused-by-force", acts.force_what_a_driver_refuses, ends.nothing_left, acts.refused_pool),
     Story("class-breaks", acts.break_a_class, ends.nothing_left),
     Story("name-too-long", acts.name_too_long, ends.nothing_left),
-    Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
-    Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
-    Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
-    Story("freeze", delete_too_many, thawed, before=pool(2), kubelets=SLOW_PODS),
-    Story("update", updates.update(), updates.updated(3), before=updates.noted_pool(3)),
-    Story(
-        "update-with-surge",
-        updates.update(),
-        updates.updated(2, replaced=1),
-        before=updates.noted_pool(2, maxSurge=1, maxUnavailable=0),
-    ),
-    Story(
-        "update-fails",
-        updates.update(updates.failed_once),
-        updates.updated(2, replaced=1),
-        before=updates.noted_pool(2),
-    ),
-    Story(
-        "update-hangs",
-        updates.update(updates.silent_once),
-        updates.updated(2, replaced=1),
-        before=updates.noted_pool(2),
-    ),
-    Story(
-        "update-and-back",
-        updates.update_and_call_off,
-        updates.updated(2, "small"),
-        before=updates.noted_pool(2),
-    ),
-    Story(
-        "update-and-scale",
-        updates.update_and_scale,
-        updates.updated(3),
-        before=updates.noted_pool(2),
-    ),
-    Story("spare-scale", spares.scale_through, spares.still_there(5, 1), before=spares.pool(2, 2)),
-    Story("spare-grow", spares.grow, spares.still_there(5, 3), before=spares.pool(2, 1)),
-    Story("spare-shrink", spares.shrink, spares.still_there(3, 1), before=spares.pool(2, 2)),
-    Story("spare-roll", spares.roll, spares.free(3, 1, "large"), before=spares.pool(2, 1)),
-    Story(
-        "spare-end",
-        spares.give_up,
-        spares.free(2, 0, "large"),
-        before=spares.pool(2, 1, strategy=spares.ONE_MORE),
-    ),
-    Story("spare-heal", spares.lose_one, spares.replaced(3, 1), before=spares.pool(2, 1)),
-    Story(
-        "hot-update",
-        hot_updates.change,
-        hot_updates.applied(hot_updates.CHANGED),
-        before=hot_updates.tagged_pool(),
-    ),
-    Story(
-        "hot-update-and-back",
-        hot_updates.change_and_revert,
-        hot_updates.applied({}),
-        before=hot_updates.tagged_pool(faults=[hot_updates.HALF_WAY]),
-    ),
-    Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
-    Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
-    Story("roll-databases", drains.roll, drains.rolled, drains.databases, SLOW_PODS),
-    Story("roll-under-budget", drains.roll, drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
-    Story("create-without-nodes", acts.create, settled(3), joins=False),
-    Story(
-        "roll-without-nodes",
-        acts.roll,
-        settled(2, "large"),
-        before=pool(2),
-        joins=False,
-    ),
-    Story("delete-without-nodes", acts.delete, ends.nothing_left, before=pool(2), joins=False),
-)
+    Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, pool(2)),
+    Story("secret-comes-late", (make_class("locked", secret="late"), deploy(1, "locked"), wait(3.0),
+          make_secret("late")), settled(1, "locked")),
+    # A Secret is forced away while VMs are made with it, and then their deployment is deleted. The machines
+    # wait for the Secret: nothing else can tell whether they have VMs.
+    Story("secret-goes-first", (deploy(2, "locked"), wait(0.08), acts.force_secret_away("lent"), delete(),
+          wait(30.0), make_secret("lent")), ends.nothing_left,
+          (make_secret("lent"), make_class("locked", secret="lent"))),
+    Story("freeze", delete_too_many, thawed, pool(2), SLOW_PODS),
+    Story("update", updates.update(), updates.updated(3), updates.noted_pool(3)),
+    Story("update-with-surge", updates.update(), updates.updated(2, replaced=1),
+          updates.noted_pool(2, maxSurge=1, maxUnavailable=0)),
+    Story("update-fails", updates.update(updates.failed_once), updates.updated(2, replaced=1),
+          updates.noted_pool(2)),
+    Story("update-hangs", updates.update(updates.silent_once), updates.updated(2, replaced=1),
+          updates.noted_pool(2)),
+    Story("update-and-back", updates.update_and_call_off, updates.updated(2, "small"), updates.noted_pool(2)),
+    Story("update-and-scale", updates.update_and_scale, updates.updated(3), updates.noted_pool(2)),
+    # What cluster-autoscaler does at the maximum: a replica more, and one less in excess; then another one,
+    # for which a machine is made.
+    Story("spare-scale", (change(replicas=3, excessReplicas=1), wait(1.0), change(replicas=4)),
+          spares.still_there(5, 1), spares.pool(2, 2)),
+    Story("spare-grow", change(excessReplicas=3), spares.still_there(5, 3), spares.pool(2, 1)),
+    Story("spare-shrink", change(excessReplicas=1), spares.still_there(3, 1), spares.pool(2, 2)),
+    Story("spare-roll", roll(), spares.free(3, 1, "large"), spares.pool(2, 1)),
+    # No excess any more as soon as the first new machine is kept free.
+    Story("spare-end", (roll(), until(spares.begun, "a new machine is kept free"),
+          change(excessReplicas=None)), spares.free(2, 0, "large"), spares.pool(2, 1,
+          strategy=spares.ONE_MORE)),
+    Story("spare-heal", spares.lose_one, spares.replaced(3, 1), spares.pool(2, 1)),
+    Story("hot-update", hot_updates.change, hot_updates.applied(hot_updates.CHANGED),
+          hot_updates.tagged_pool()),
+    Story("hot-update-and-back", hot_updates.change_and_revert, hot_updates.applied({}),
+          hot_updates.tagged_pool(faults=[hot_updates.HALF_WAY])),
+    Story("drain-volumes", (held(60.0), delete()), ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
+    Story("drain-in-vain", (held(70.0), delete()), ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
+    Story("roll-databases", (held(100.0), roll()), drains.rolled, drains.databases, SLOW_PODS),
+    Story("roll-under-budget", (held(100.0), roll()), drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
+    Story("create-without-nodes", deploy(3), settled(3), joins=False),
+    Story("roll-without-nodes", roll(), settled(2, "large"), pool(2), joins=False),
+    Story("delete-without-nodes", delete(), ends.nothing_left, pool(2), joins=False),
+)  # fmt: skip
 
 BY_NAME = {story.name: story for story in STORIES}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kubewright.machines.world import Half
 from kubewright.runtime.lease import Timings
 from kubewright.wire.http import Request, Response
-from simulation.journal import HostCall, Journal, Step, VmStep
+from simulation.journal import MADE, VMS, WORKLOADS, Journal, Write, vm_ends
 from simulation.network import READS
 
 MANAGER = "manager"
@@ -61,7 +61,7 @@ class Tally:
         self.on_write: list[Callable[[], None]] = []
         self._journal = journal
         self._now = now
-        journal.listen(self._step)
+        journal.listen(self._entered)
 
     def begin(self) -> None:
         """The story begins: count from zero; faults of watches that were injected before it are kept."""
@@ -98,13 +98,8 @@ class Tally:
         if leader.name not in ("", client) and late:
             self.deposed.append(f"fencing: {client} {what}, and {leader.name} has led for long")
 
-    def _step(self, step: Step) -> None:
-        if isinstance(step, VmStep) and step.new is not None:
-            made = step.old is None
-            ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
-            if made or ended:
-                self._wrote()
-        elif isinstance(step, HostCall):
+    def _entered(self, write: Write) -> None:
+        if write.kind == WORKLOADS or (write.kind == VMS and (write.verb == MADE or vm_ends(write))):
             self._wrote()
 
     def _wrote(self) -> None:

@@ -1,12 +1,13 @@
-"""Steps that a test writes by hand, for tables of invariants: no server, no cloud, no managers.
+"""Entries that a test writes by hand, for tables of rules: no server, no cloud, no managers.
 
-Theory.      Each method of a ``Tape`` makes one step and lets all rules judge it. What a case is not about
+Theory.      Each method of a ``Tape`` makes one entry and lets all rules judge it. What a case is not about
              has a default that breaks no rule: machine ``m`` of set ``s`` of deployment ``pool``, with VM 1.
-Called by    tests/sim; authors of further invariants.
+Called by    tests/sim; authors of further rules.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as dataclass_replace
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,22 +15,28 @@ from msgspec.structs import replace
 from kubewright.api.machine import names
 from kubewright.providers.sim.spec import SimSpec
 from kubewright.providers.sim.vm import Vm
-from simulation.invariants import Past, judge
-from simulation.invariants.facts import volume_of
 from simulation.journal import (
     ATTACHMENTS,
     BUDGETS,
+    CHANGED,
+    DELETES,
+    EVICTS,
+    GONE,
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
     MACHINES,
+    MADE,
     NODES,
     PODS,
-    ApiStep,
+    VMS,
+    Asked,
     Journal,
-    Removal,
-    Step,
-    VmStep,
+    Write,
 )
+from simulation.rules import judge
+from simulation.rules.facts import volume_of
+from simulation.rules.past import Past
+from simulation.rules.table import OF_MACHINES
 
 STALE_SECONDS = 60.0
 """How stale a manager is whose watches are silent, in these tables."""
@@ -54,16 +61,18 @@ class Tape:
     def wait(self, seconds: float) -> None:
         self.time += seconds
 
-    def _play(self, step: Step) -> None:
-        self.past.learn(step)
-        self.wrong = [found.partition(":")[0] for found in judge(step, self.past)]
+    def _play(self, write: Write) -> None:
+        dated = dataclass_replace(write, at=self.time)
+        self.past.learn(dated)
+        self.wrong = [found.partition(":")[0] for found in judge(dated, self.past, OF_MACHINES)]
 
     def put(self, resource: str, key: str, found: Mapping[str, Any] | None) -> None:
         known = self.journal.objects[resource]
         before = known.pop(key, None)
         if found is not None:
             known[key] = found
-        self._play(ApiStep(resource, key, before, found))
+        verb = GONE if found is None else MADE if before is None else CHANGED
+        self._play(Write(resource, key, verb, before, found))
 
     def deployment(self, wanted: int = 2, *, surge: int = 1, missing: int = 1, **more: Any) -> None:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": missing}}
@@ -111,8 +120,9 @@ class Tape:
 
     def asks(self, name: str = "p", resource: str = PODS, **more: Any) -> None:
         """A manager asks for a removal: of a pod by eviction, of other objects by their uid."""
-        how = {"uid": f"uid-{name}", "eviction": resource == PODS, **more}
-        self._play(Removal("manager-1", resource, f"ns/{name}", **how))
+        verb = EVICTS if more.pop("eviction", resource == PODS) else DELETES
+        asked = Asked(**{"uid": f"uid-{name}", **more})
+        self._play(Write(resource, f"ns/{name}", verb, actor="manager-1", asked=asked))
 
     def evicted(self, name: str = "p", **more: Any) -> None:
         """A manager evicts a pod, and it begins to leave."""
@@ -134,7 +144,7 @@ class Tape:
         vm = replace(vm, **more)
         before = self.journal.vms.get(vm.id)
         self.journal.vms[vm.id] = vm
-        self._play(VmStep(before, vm))
+        self._play(Write(VMS, vm.id, MADE if before is None else CHANGED, before, vm))
 
     def ends(self, name: str = "m", serial: int = 1) -> None:
         """The cloud is asked to delete a VM."""
@@ -142,7 +152,7 @@ class Tape:
 
     def vanishes(self, serial: int = 1) -> None:
         vm = self.journal.vms.pop(f"vm-{serial:06d}")
-        self._play(VmStep(vm, None))
+        self._play(Write(VMS, vm.id, GONE, vm))
 
     def pool(self, *phases: str, size: int | None = None, **more: Any) -> None:
         """A deployment, its set, and machines ``a``, ``b``... in these phases."""

@@ -11,10 +11,11 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import UpdateReason, UpdateResult
-from simulation.acts import Part, pool
-from simulation.ends import End, unmarked
+from simulation.acts import pool
+from simulation.ends import unmarked
 from simulation.journal import NODES, Object
 from simulation.person import Person, of_class
+from simulation.story import End, Part
 
 AUTO = {"maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto"}
 MARKS = (names.CANDIDATE_LABEL, names.SELECTED_LABEL, names.UPDATE_RESULT_LABEL)
@@ -82,7 +83,7 @@ async def update_and_scale(person: Person) -> None:
 def updated(count: int, machine_class: str = "large", replaced: int = 0) -> End:
     """So many machines run, of that class, and no mark of an update is left. All but ``replaced`` of them are
     those of the beginning, unless VMs or nodes had faults, or a manager began with stale lists
-    (``NEED_FRESH_LISTS``)."""
+    (``rules.Rule.fresh``)."""
 
     def end(person: Person) -> bool:
         kept = {vm.name for vm in person.vms} & set(person.victim.split())

@@ -23,15 +23,15 @@ from kubewright.api.storage import PVC, VOLUME_ATTACHMENT, PersistentVolumeClaim
 from kubewright.kube.errors import TransportError
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
-from simulation.invariants.facts import (
+from simulation.journal import ATTACHMENTS, NODES, PODS, Object, Write
+from simulation.loop import Process
+from simulation.rules.facts import (
     deleting,
     ended,
     is_ready,
     volume_claims,
     volume_of,
 )
-from simulation.journal import ATTACHMENTS, NODES, PODS, ApiStep, Object, Step
-from simulation.loop import Process
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -74,7 +74,7 @@ class Workloads:
         """Attach and detach volumes from now on."""
         if self._process is None:
             self._process = Process(self._world.loop, "workloads")
-            self._world.journal.listen(self._step)
+            self._world.journal.listen(self._entered)
             self._process.spawn(self._run(), name="workloads")
 
     def keep(self, app: App) -> None:
@@ -87,8 +87,8 @@ class Workloads:
         """Whether every app has its pods, and all of them run on nodes that are there."""
         return all(len(list(self._ready(app))) == app.count for app in self._apps.values())
 
-    def _step(self, step: Step) -> None:
-        if isinstance(step, ApiStep) and step.resource in (PODS, NODES, ATTACHMENTS):
+    def _entered(self, write: Write) -> None:
+        if write.committed and write.kind in (PODS, NODES, ATTACHMENTS):
             self._news.set()
 
     async def _run(self) -> None:

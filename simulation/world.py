@@ -35,13 +35,11 @@ from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.testing.faults import Delay, ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as WireFault
 from kubewright.wire.http import Request
-from simulation import removals
-from simulation.api_servers import SimServer
-from simulation.clock import SimClock
+from simulation import requests
 from simulation.journal import Journal, VmStore
-from simulation.loop import Process, SimLoop
+from simulation.loop import Process, SimClock, SimLoop
 from simulation.managers import Managers
-from simulation.network import Line
+from simulation.network import Line, SimServer
 from simulation.schedule import API, CALM, STEADY, WATCH, Schedule
 from simulation.staleness import Staleness
 from simulation.tally import MANAGER, Counts, Tally, writes_event
@@ -331,7 +329,7 @@ class World:
     def _cluster(self, name: str) -> SimServer:
         cluster = SimServer(self.loop, self.journal, name, self.clock)
         cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
-        heard = partial(removals.heard, self.journal)
+        heard = partial(requests.heard, self.journal)
         cluster.host.on_asked += [self.tally.asked, self.staleness.arrives, heard]
         cluster.host.on_answered += [self.tally.answered, self.staleness.is_done]
         return cluster

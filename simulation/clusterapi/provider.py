@@ -21,10 +21,9 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.gvk import Key
+from simulation.resources import FOO_CLUSTER, FOO_PLANE
 
-FOO_CLUSTER = dynamic(Resource("infra.example.com", "v1beta1", "fooclusters", "FooCluster"))
-FOO_PLANE = dynamic(Resource("plane.example.com", "v1beta1", "fooplanes", "FooPlane"))
 DEPLOYMENT = dynamic(MACHINE_DEPLOYMENT.resource)
 FINALIZER = "example.com/foo"
 MAKING_SECONDS = ENDING_SECONDS = 2.0

@@ -12,6 +12,8 @@ from kubewright.machines.world import Half
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from simulation.clusterapi.provider import DEPLOYMENT, WHEN_READY, definitions, wire
+from simulation.rules.table import OF_CLUSTERS, OF_MACHINES
+from simulation.story import Realm
 from simulation.world import World
 
 RESOURCES = (str(CLUSTER.resource), *(str(kind.resource) for kind in (DEPLOYMENT, *WHEN_READY)))
@@ -39,3 +41,8 @@ def install(world: World) -> None:
     for each in RESOURCES:
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
+
+
+REALM = Realm(
+    "clusters", install, rules=(*OF_MACHINES, *OF_CLUSTERS), rounds=("crash", "late", "stale"), harmed=False
+)

@@ -4,24 +4,17 @@ Theory.      The programs are simulated, what they are given is real: certificat
              whose certificates do not fit does not answer. The machine outlives every manager that is killed,
              as processes and pods do; what a manager asks it for is a crash point, as a write to a server is.
 Map          machine.py    what runs: programs that start, serve, die and end, and their data
-             services.py   the Services that give workloads addresses, where these need them
              programs.py   a workload: its programs, and the data of each ordinal
              etcd.py       the members of an etcd, as their list has them
              quorum.py     which of them answer each other, and what is on their disks
              health.py     whether a program would answer its clients: certificates and needs
              host.py       the machine as controllers see it (``hosting.contract``), with faults
-             members.py    the members of an etcd as controllers ask and change them
+             parts.py      the four objects, and what one sees of them
              copies.py     copies of the data of an etcd: how they are made, and put in place
              setup.py      adds all of it to a world
              acts.py       what users do, and how a control plane must look in the end
              stories.py    the table of stories
              resting.py    stories of sleep; ``scaling``: of sizes and versions; ``rotating``: of authorities;
                            ``backups``: of snapshots and restores
-             pods.py       stories and rules of workloads with Services
-             rules.py      what must be true at every step
-             order.py      in which order programs start and end: more rules
-             replication.py  what must be true of the members and the data of an etcd
-             trust.py      what must be true of authorities and certificates
-             files.py      what must be true of snapshots and restores, and of data that vanished
-             facts.py      what rules know of what managers can know
+             pods.py       stories of workloads with Services
 """

@@ -1,8 +1,5 @@
 """What users do with control planes: make one, and change it; and how one must look in the end.
 
-Theory.      The stories have one control plane, ``demo``, and its components have the names of their
-             workloads: ``demo-etcd``, ``demo-apiserver``, ``demo-controller-manager``. "The four" are these
-             objects.
 Called by    ``stories``, and tests.
 """
 
@@ -11,134 +8,112 @@ from typing import Any
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
-from kubewright.api.kinds import Kind
-from kubewright.controlplanes.family import KINDS
-from simulation.acts import Part
-from simulation.controlplanes import health
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
-from simulation.ends import End
-from simulation.journal import Journal, Object
-from simulation.person import NAMESPACE_NAME, Person
+from simulation.controlplanes.parts import (
+    ETCD,
+    FIELDS,
+    ORDER,
+    PLANE,
+    SERVER,
+    clients_get_in,
+    find,
+    kind_of,
+    name_of_part,
+    ready,
+    secret,
+)
+from simulation.journal import NAMESPACE_NAME, Journal
+from simulation.person import Person
+from simulation.resources import SECRETS
+from simulation.story import End, Part, patch, then, until, wait
 
-PLANE = "plane"
-ETCD, SERVER, MANAGER = Component
-ORDER = (PLANE, *Component)
-"""The four objects, as stories name them."""
-FIELDS = {ETCD: "etcd", SERVER: "apiserver", MANAGER: "controllerManager"}
 PATIENCE = 900.0
 """The deadline of a wait within a story, in seconds: a fault may last for minutes."""
-CLUSTER = "demo"
-
-
-def name_of(which: str) -> str:
-    """The name of one of the four objects."""
-    return CLUSTER if which == PLANE else f"{CLUSTER}-{which}"
-
-
-def kind_of(which: str) -> Kind[Any]:
-    """The kind of one of the four objects."""
-    return NESTED_CONTROL_PLANE if which == PLANE else KINDS[Component(which)]
 
 
 # ---------------------------------------------------------------- making
 
 
-async def make(
-    person: Person, which: str, parts: Sequence[Component] = tuple(Component), **spec: Any
-) -> None:
+def make(which: str, parts: Sequence[Component] = tuple(Component), **spec: Any) -> Part:
     """Make one of the four; ``parts`` are the components that the control plane names."""
-    if which == PLANE:
-        spec = {**{FIELDS[each]: {"name": name_of(each)} for each in parts}, **spec}
-    await person.make(kind_of(which), name_of(which), spec=spec)
+
+    names = {FIELDS[each]: {"name": name_of_part(each)} for each in parts} if which == PLANE else {}
+    return lambda person: person.make(kind_of(which), name_of_part(which), spec={**names, **spec})
 
 
-async def create(
-    person: Person,
-    order: Sequence[str] = ORDER,
-    pause: float = 0.0,
-    specs: Mapping[str, Mapping[str, Any]] | None = None,
-) -> None:
+def create(
+    order: Sequence[str] = ORDER, pause: float = 0.0, specs: Mapping[str, Mapping[str, Any]] | None = None
+) -> Part:
     """All four, in this order; ``specs`` of components, by component."""
-    for which in order:
-        await make(person, which, **(specs or {}).get(which, {}))
-        await person.wait(pause)
+    return then(
+        *(each for which in order for each in (make(which, **(specs or {}).get(which, {})), wait(pause)))
+    )
 
 
 def plane(**specs: Mapping[str, Any]) -> Part:
     """What is there before a story begins: a control plane with components of these specs, ready."""
 
-    async def before(person: Person) -> None:
-        await create(person, specs=specs)
-        servers, etcds = (specs.get(each, {}).get("replicas", 1) for each in (SERVER, ETCD))
-        well = serving(servers, etcds=etcds)
-        await person.until(lambda: well(person), "a control plane", seconds=PATIENCE)
-
-    return before
+    servers, etcds = (specs.get(each, {}).get("replicas", 1) for each in (SERVER, ETCD))
+    return then(create(specs=specs), until(serving(servers, etcds=etcds), "a control plane", PATIENCE))
 
 
 # ---------------------------------------------------------------- changing
 
 
-async def change(person: Person, which: str, **spec: Any) -> None:
+def change(which: str, **spec: Any) -> Part:
     """Change the spec of one of the four."""
-    await person.patch(kind_of(which), name_of(which), {"spec": spec})
+    return patch(kind_of(which), name_of_part(which), {"spec": spec})
 
 
-async def annotate(person: Person, which: str, annotation: str, value: str | None = "") -> None:
+def annotate(which: str, annotation: str, value: str | None = "") -> Part:
     """Annotate one of the four; None takes the annotation off."""
-    await person.patch(kind_of(which), name_of(which), {"metadata": {"annotations": {annotation: value}}})
+    return patch(kind_of(which), name_of_part(which), {"metadata": {"annotations": {annotation: value}}})
 
 
-async def hand_over(person: Person, which: str, to: str | None = "another-program") -> None:
+def hand_over(which: str, to: str | None = "another-program") -> Part:
     """Say that another program manages one of the four from now on; None: that ours does again."""
-    await annotate(person, which, MANAGED_BY_ANNOTATION, to)
+    return annotate(which, MANAGED_BY_ANNOTATION, to)
 
 
-async def delete(person: Person, order: Sequence[str], pause: float = 0.0) -> None:
+def remove(which: str) -> Part:
+    """Delete one of the four."""
+    return lambda person: person.remove(kind_of(which), name_of_part(which))
+
+
+def delete(order: Sequence[str], pause: float = 0.0) -> Part:
     """Delete some of the four, in this order."""
-    for which in order:
-        await person.remove(kind_of(which), name_of(which))
-        await person.wait(pause)
+    return then(*(each for which in order for each in (remove(which), wait(pause))))
 
 
-async def make_secret(person: Person, name: str, data: Mapping[str, bytes]) -> None:
+def make_secret(name: str, data: Mapping[str, bytes]) -> Part:
     """Make a Secret, as a user's own: without owner."""
+
     text = {key: value.decode() for key, value in data.items()}
-    await person.make(SECRET, name, stringData=text)
+    return lambda person: person.make(SECRET, name, stringData=text)
 
 
-async def delete_secret(person: Person, name: str) -> None:
+def delete_secret(name: str) -> Part:
     """Delete a Secret, and remember that a user did."""
-    person.deleted.add(secret(name))
-    await person.remove(SECRET, name)
+
+    async def part(person: Person) -> None:
+        person.deleted.add(secret(name))
+        await person.remove(SECRET, name)
+
+    return part
 
 
-def secret(name: str) -> str:
-    """What stands for a Secret in ``Person.deleted``."""
-    return f"secrets/{name}"
-
-
-def kill(person: Person, component: Component, ordinal: int = 0) -> None:
+def kill(component: Component, ordinal: int = 0) -> Part:
     """A program dies."""
-    person.world.journal.say("person", f"kills {component} {ordinal}")
-    person.world.part(HostMachine).kill(NAMESPACE_NAME, name_of(component), ordinal)
+
+    async def part(person: Person) -> None:
+        person.world.journal.say("person", f"kills {component} {ordinal}")
+        person.world.part(HostMachine).kill(NAMESPACE_NAME, name_of_part(component), ordinal)
+
+    return part
 
 
 # ---------------------------------------------------------------- seeing
-
-
-def find(journal: Journal, which: str) -> Object | None:
-    """One of the four objects, as it is now."""
-    resource = PLANES if which == PLANE else COMPONENTS[Component(which)]
-    return journal.objects[resource].get(f"{NAMESPACE_NAME}/{name_of(which)}")
-
-
-def ready(found: Object | None) -> bool:
-    """Whether one of the four says that it is ready."""
-    return found is not None and bool(found.get("status", {}).get("ready"))
 
 
 def ready_reason(person: Person, which: str) -> str:
@@ -146,21 +121,6 @@ def ready_reason(person: Person, which: str) -> str:
     found = find(person.world.journal, which) or {}
     conditions = found.get("status", {}).get("conditions", ())
     return next((each.get("reason", "") for each in conditions if each["type"] == "Ready"), "")
-
-
-def clients_get_in(journal: Journal, machine: HostMachine) -> bool:
-    """Whether a client with the control plane's kubeconfig gets into an API server of it, at the endpoint."""
-    held = journal.objects[SECRETS].get(f"{NAMESPACE_NAME}/{CLUSTER}-kubeconfig")
-    found = find(journal, PLANE) or {}
-    endpoint = found.get("spec", {}).get("controlPlaneEndpoint") or {}
-    if held is None:
-        return False
-    text = health.value_of(held)
-    access = health.access(text)
-    servers = machine.instances(NAMESPACE_NAME, name_of(SERVER))
-    right = access is not None and access.server == "https://{host}:{port}".format(**endpoint)
-    workloads = [each.workload for each in servers if machine.serves(each)]
-    return right and any(health.gets_in(text, each, machine.now()) for each in workloads)
 
 
 # ---------------------------------------------------------------- ends
@@ -179,7 +139,7 @@ def serving(
 
     def end(person: Person) -> bool:
         journal, machine = person.world.journal, person.world.part(HostMachine)
-        programs = {each: machine.instances(NAMESPACE_NAME, name_of(each)) for each in parts}
+        programs = {each: machine.instances(NAMESPACE_NAME, name_of_part(each)) for each in parts}
         right = all(
             one.workload.version == versions.get(each, one.workload.version)
             for each, found in programs.items()
@@ -213,10 +173,3 @@ def secrets_of_ours(journal: Journal) -> list[str]:
     """The Secrets that controllers made."""
     found = journal.objects[SECRETS]
     return [key for key, each in sorted(found.items()) if each["metadata"].get("ownerReferences")]
-
-
-def expect(person: Person, met: bool, what: str) -> None:
-    """Unless this is ``met``, the story fails; ``what`` says in the journal what was expected."""
-    if not met and not person.broken:
-        person.broken = f"it is not so that {what}"
-        person.world.journal.say("person", person.broken)

@@ -12,16 +12,17 @@ from kubewright.api.controlplane.snapshots import (
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
 )
-from simulation.acts import Part
-from simulation.controlplanes import acts, setup
-from simulation.controlplanes.acts import ETCD, plane, serving
+from simulation import resources
+from simulation.controlplanes import acts, parts
+from simulation.controlplanes.acts import plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import Person
+from simulation.story import End, Part, Story, make, then, wait
 
-NAME = (NAMESPACE_NAME, acts.name_of(ETCD))
+NAME = (NAMESPACE_NAME, parts.name_of_part(ETCD))
 OF_THREE: dict[str, Any] = {"etcd": {"replicas": 3}}
 
 
@@ -35,7 +36,7 @@ async def write(person: Person, entry: str) -> None:
 async def take(person: Person) -> None:
     """A snapshot of what was written first."""
     await write(person, "one")
-    await person.make(CONTROL_PLANE_SNAPSHOT, "first", spec={"controlPlaneName": acts.CLUSTER})
+    await person.make(CONTROL_PLANE_SNAPSHOT, "first", spec={"controlPlaneName": parts.CLUSTER})
 
 
 async def taken(person: Person) -> None:
@@ -45,17 +46,12 @@ async def taken(person: Person) -> None:
     await write(person, "two")
 
 
-async def take_and_kill(person: Person) -> None:
-    """And etcd dies at once."""
-    await take(person)
-    await person.wait(0.02)
-    acts.kill(person, ETCD)
+take_and_kill = then(take, wait(0.02), acts.kill(ETCD))
+"""And etcd dies at once."""
 
 
-async def restore(person: Person) -> None:
-    """What was written first comes back."""
-    await taken(person)
-    await person.make(CONTROL_PLANE_RESTORE, "back", spec={"snapshotName": "first"})
+restore = then(taken, make(CONTROL_PLANE_RESTORE, "back", spec={"snapshotName": "first"}))
+"""What was written first comes back."""
 
 
 async def restore_and_write(person: Person) -> None:
@@ -84,15 +80,15 @@ async def restore_and_delete_etcd(person: Person) -> None:
     """Etcd, which is to leave its data, and the restore are deleted when one member has new data."""
     machine = person.world.part(HostMachine)
     machine.in_pods = True
-    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
+    await acts.annotate(ETCD, KEEP_DATA_ANNOTATION)(person)
     await restore(person)
     before = clusters(machine)
     await person.until(lambda: clusters(machine) != before, "one has new data", seconds=acts.PATIENCE)
-    await acts.delete(person, [ETCD])
+    await acts.delete([ETCD])(person)
     await person.remove(CONTROL_PLANE_RESTORE, "back")
     journal = person.world.journal
-    await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
-    await acts.make(person, ETCD, **OF_THREE["etcd"])
+    await person.until(lambda: parts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    await acts.make(ETCD, **OF_THREE["etcd"])(person)
 
 
 def clusters(machine: HostMachine) -> set[str]:
@@ -103,13 +99,13 @@ def clusters(machine: HostMachine) -> set[str]:
 
 def restores(person: Person) -> list[Object]:
     """All restores that there are."""
-    return list(person.world.journal.objects[setup.RESTORES].values())
+    return list(person.world.journal.objects[resources.RESTORES].values())
 
 
 async def schedule(person: Person) -> None:
     """A snapshot is taken each minute, and two are kept."""
     await write(person, "one")
-    spec = {"schedule": "* * * * *", "controlPlaneName": acts.CLUSTER, "keep": 2}
+    spec = {"schedule": "* * * * *", "controlPlaneName": parts.CLUSTER, "keep": 2}
     await person.make(CONTROL_PLANE_SNAPSHOT_SCHEDULE, "each-minute", spec=spec)
     await person.wait(200)
     await write(person, "two")
@@ -119,7 +115,7 @@ async def schedule(person: Person) -> None:
 
 def snapshots(person: Person) -> list[Object]:
     """All that there are."""
-    found = person.world.journal.objects[setup.SNAPSHOTS]
+    found = person.world.journal.objects[resources.SNAPSHOTS]
     return [found[each] for each in sorted(found)]
 
 
@@ -151,7 +147,7 @@ def has(*entries: str, etcds: int = 1, deleted: bool = False) -> End:
 
 
 def _story(name: str, act: Part, end: End, **specs: Any) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=plane(**specs))
+    return story(name, act, end, plane(**specs))
 
 
 STORIES: Sequence[Story] = (

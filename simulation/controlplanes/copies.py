@@ -10,6 +10,9 @@ Called by    the controllers of snapshots and restores; ``setup`` passes it in.
 import asyncio
 import hashlib
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,10 +26,17 @@ from simulation.controlplanes.health import content, signed
 from simulation.controlplanes.host import HostBusy, SimHost
 from simulation.controlplanes.machine import HostMachine
 from simulation.controlplanes.programs import Program, name_of
-from simulation.journal import HostCall
 
 RESTORE = "restore"
 """The verb of the call that replaces the data of one member."""
+
+
+class SnapshotFolder:
+    """The folder of the programs for files of snapshots: real, and deleted with the world."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="kubewright-simulation-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class CopyingHost(SimHost):
@@ -43,7 +53,7 @@ class CopyingHost(SimHost):
             for ordinal in range(by.members):
                 if self._has(identity, ordinal, by.mark):
                     continue
-                call = HostCall(self.client, RESTORE, identity.namespace, identity.workload, ordinal=ordinal)
+                call = self.ask(RESTORE, name_of(identity), ordinal)
                 await self.call(call, partial(self._restore, identity, ordinal, by, written))
                 if self.machine.in_pods:
                     return Replaced(waits=f"{identity.instance(ordinal)}: its pod is at work")

@@ -21,11 +21,11 @@ from kubewright.controlplanes.hosting.contract import (
 from kubewright.controlplanes.members import AddLearner, Step
 from kubewright.machines.world import Half
 from kubewright.wire.gvk import Key
-from simulation.clock import SimClock
 from simulation.cloud import HANG_SECONDS, LATE_SECONDS, LEG_SECONDS
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.programs import Program, name_of
-from simulation.journal import HostCall
+from simulation.controlplanes.programs import Name, Program, name_of
+from simulation.journal import APPLY, IN, REMOVE, REPLACE, WORKLOADS, Write
+from simulation.loop import SimClock
 from simulation.world import World
 
 PORT = 6443
@@ -92,8 +92,7 @@ class SimHost:
     async def reserve(self, workload: Workload) -> None:
         """As ``Reserves.reserve``."""
         identity = workload.identity
-        call = HostCall(self.client, "reserve", identity.namespace, identity.workload)
-        await self.call(call, lambda: self.machine.reserve(identity))
+        await self.call(self.ask("reserve", name_of(identity)), lambda: self.machine.reserve(identity))
 
     def _instance(self, one: Program) -> Instance:
         return Instance(
@@ -112,9 +111,7 @@ class SimHost:
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``: onto what was applied last, as a patch that names the version it changes."""
         identity, before = workload.identity, self._applied(workload.identity)
-        call = HostCall(
-            self.client, "apply", identity.namespace, identity.workload, replicas=workload.replicas
-        )
+        call = self.ask(APPLY, name_of(identity), workload.replicas)
 
         def work() -> bool:
             if self._applied(identity) is not before:
@@ -125,7 +122,7 @@ class SimHost:
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """As ``Hosting.replace``."""
-        call = HostCall(self.client, "replace", identity.namespace, identity.workload, ordinal=ordinal)
+        call = self.ask(REPLACE, name_of(identity), ordinal)
         before = self._program(identity, ordinal)
         await self.call(
             call,
@@ -134,7 +131,7 @@ class SimHost:
 
     async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``."""
-        call = HostCall(self.client, "remove", identity.namespace, identity.workload)
+        call = self.ask(REMOVE, name_of(identity))
         await self.call(call, lambda: self.machine.remove(identity, keep_data=keep_data))
 
     def _applied(self, identity: WorkloadIdentity) -> Workload | None:
@@ -166,24 +163,26 @@ class SimHost:
             KubewrightError: it did not work this time, or its answer got lost.
         """
         name = name_of(etcd)
-        call = HostCall(self.client, f"{type(step).__name__} in", *name, ordinal=_number(step))
+        call = self.ask(f"{type(step).__name__}{IN}", name, _number(step))
         await self.call(call, lambda: self.machine.change_members(name, step))
 
     async def leg(self) -> None:
         """The time that an answer takes."""
         await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS))
 
-    async def call(self, call: HostCall, work: Callable[[], bool]) -> None:
+    def ask(self, verb: str, name: Name, number: int = 0) -> Write:
+        """The entry of a call."""
+        return Write(WORKLOADS, "/".join(name), verb, actor=self.client, number=number)
+
+    async def call(self, call: Write, work: Callable[[], bool]) -> None:
         """One call. The machine carries it out, whether or not the manager that asked for it still lives."""
         answer: Answer = asyncio.get_running_loop().create_future()
-        fault = self._injector.of_call(self.client, call.verb, call.workload, Half.SETS)
-        self.machine.process.spawn(
-            self._serve(fault, call, work, answer), name=f"{call.verb} {call.workload}"
-        )
+        fault = self._injector.of_call(self.client, call.verb, call.name, Half.SETS)
+        self.machine.process.spawn(self._serve(fault, call, work, answer), name=f"{call.verb} {call.name}")
         if (error := await answer) is not None:
             raise error
 
-    async def _serve(self, fault: str, call: HostCall, work: Callable[[], bool], answer: Answer) -> None:
+    async def _serve(self, fault: str, call: Write, work: Callable[[], bool], answer: Answer) -> None:
         await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS) + SLOW.get(fault, 0.0))
         error: KubewrightError | None = HostBusy(BEFORE[fault]) if fault in BEFORE else None
         if error is None:

@@ -29,7 +29,18 @@ from simulation.controlplanes.programs import (
     StillRemoved,
     name_of,
 )
-from simulation.journal import Happening, Journal, ProgramStep
+from simulation.journal import (
+    DATA_GONE,
+    DIES,
+    ENDED,
+    ENDS,
+    PROGRAMS,
+    SERVES,
+    STARTS,
+    STARTS_AGAIN,
+    Journal,
+    Write,
+)
 from simulation.loop import Process
 from simulation.world import World
 
@@ -245,7 +256,7 @@ class HostMachine:
             served = self.services.end(identity)
             retained = {} if keep_data else self.retained.pop(name, {})
             for ordinal in sorted(retained):
-                self._say(identity, ordinal, Happening.DATA_GONE)
+                self._say(identity, ordinal, DATA_GONE)
             if retained:
                 self.etcds.pop(name, None)
             return bool(retained) or served
@@ -282,7 +293,7 @@ class HostMachine:
             self.retained[name] = hosted.data
         else:
             for ordinal in sorted(hosted.data):
-                self._say(hosted.identity, ordinal, Happening.DATA_GONE)
+                self._say(hosted.identity, ordinal, DATA_GONE)
             self.etcds.pop(name, None)
             self._addresses = {each: at for each, at in self._addresses.items() if each[0] != name}
         self._look_soon()
@@ -296,7 +307,7 @@ class HostMachine:
         hosted.data.setdefault(ordinal, Disk())
         if one.identity.component is Component.ETCD:
             self.etcds.setdefault(name_of(one.identity), Etcd())
-        self._say(hosted.identity, ordinal, Happening.STARTS)
+        self._say(hosted.identity, ordinal, STARTS)
         one.task = self.process.spawn(self._live(one), name=f"{hosted.identity.instance(ordinal)} lives")
 
     async def _live(self, one: Program) -> None:
@@ -304,18 +315,18 @@ class HostMachine:
         while True:
             if await self._begins(one):
                 one.up, one.up_at = True, self._clock.monotonic()
-                self._say(one.identity, one.ordinal, Happening.SERVES)
+                self._say(one.identity, one.ordinal, SERVES)
                 self._look_soon()
                 await one.died.wait()
             one.up = one.ready = one.alive = False
-            self._say(one.identity, one.ordinal, Happening.DIES)
+            self._say(one.identity, one.ordinal, DIES)
             self._tell(one.identity)
             self._look_soon()
             await self._clock.sleep(pause)
             pause = min(2 * pause, longest)
             one.died.clear()
             one.alive, one.restarts, one.since = True, one.restarts + 1, self.now().timestamp()
-            self._say(one.identity, one.ordinal, Happening.STARTS_AGAIN)
+            self._say(one.identity, one.ordinal, STARTS_AGAIN)
             self._tell(one.identity)
 
     async def _begins(self, one: Program) -> bool:
@@ -339,7 +350,7 @@ class HostMachine:
             return
         one.ending, one.ready = True, False
         self._tell(hosted.identity)
-        self._say(one.identity, one.ordinal, Happening.ENDS)
+        self._say(one.identity, one.ordinal, ENDS)
         self.process.spawn(self._ends(hosted, one), name=f"{one.identity.instance(one.ordinal)} ends")
 
     async def _ends(self, hosted: HostedWorkload, one: Program) -> None:
@@ -348,11 +359,11 @@ class HostMachine:
         await self._clock.sleep(self._end_seconds(one))
         one.up = one.alive = False
         del hosted.programs[one.ordinal]
-        self._say(one.identity, one.ordinal, Happening.ENDED)
+        self._say(one.identity, one.ordinal, ENDED)
         if one.ordinal in hosted.discarded:
             hosted.discarded.discard(one.ordinal)
             hosted.data.pop(one.ordinal, None)
-            self._say(one.identity, one.ordinal, Happening.DATA_GONE)
+            self._say(one.identity, one.ordinal, DATA_GONE)
         self._settle(hosted)
         self._tell(hosted.identity)
         self._look_soon()
@@ -381,8 +392,10 @@ class HostMachine:
         for name in sorted(self.workloads):
             yield from self.instances(*name)
 
-    def _say(self, identity: WorkloadIdentity, ordinal: int, happening: Happening) -> None:
-        self._journal.hosted(ProgramStep(identity.namespace, identity.workload, ordinal, happening))
+    def _say(self, identity: WorkloadIdentity, ordinal: int, happening: str) -> None:
+        self._journal.hosted(
+            Write(PROGRAMS, "/".join(name_of(identity)), happening, actor="host", number=ordinal)
+        )
 
     def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self.listeners:

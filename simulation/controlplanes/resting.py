@@ -9,29 +9,23 @@ from typing import Any
 
 from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part
-from simulation.controlplanes import acts
-from simulation.controlplanes.acts import (
-    ETCD,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation.controlplanes import acts, parts
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.story import End, Part, Story, expected, then, until, wait
 
 ENTRY = "written before it slept"
-NAME = (NAMESPACE_NAME, acts.name_of(ETCD))
+NAME = (NAMESPACE_NAME, parts.name_of_part(ETCD))
 
 
 def asleep(person: Person) -> bool:
     """Nothing runs, the control plane says that it sleeps, and its entry is on the disk of each member."""
     machine = person.world.part(HostMachine)
-    found = acts.find(person.world.journal, PLANE) or {}
+    found = parts.find(person.world.journal, PLANE) or {}
     runs = any(each.programs for each in machine.workloads.values())
     etcd = machine.workloads.get(NAME)
     disks = [each for each in etcd.data.values() if each.member] if etcd is not None else []
@@ -52,30 +46,24 @@ def awake(etcds: int = 1, servers: int = 1) -> End:
 def written(before: Part) -> Part:
     """What is there before the story, with an entry in etcd."""
 
-    async def part(person: Person) -> None:
-        await before(person)
-        acts.expect(person, person.world.part(HostMachine).write(*NAME, ENTRY), "etcd answers")
-
-    return part
-
-
-async def sleep(person: Person) -> None:
-    """By hand."""
-    await acts.change(person, PLANE, asleep=True)
-    await person.until(lambda: asleep(person), "it sleeps", seconds=acts.PATIENCE)
+    return then(
+        before,
+        expected(lambda person: person.world.part(HostMachine).write(*NAME, ENTRY), "etcd answers"),
+    )
 
 
-async def sleep_and_wake(person: Person) -> None:
-    """By hand, and back."""
-    await sleep(person)
-    await person.wait(5)
-    await acts.change(person, PLANE, asleep=False)
+sleep = then(acts.change(PLANE, asleep=True), until(asleep, "it sleeps", acts.PATIENCE))
+"""By hand."""
+
+
+sleep_and_wake = then(sleep, wait(5), acts.change(PLANE, asleep=False))
+"""By hand, and back."""
 
 
 async def change_its_mind(person: Person) -> None:
     """It is woken while it falls asleep, and put to sleep while it wakes, and woken."""
     for asked in (True, False, True, False):
-        await acts.change(person, PLANE, asleep=asked)
+        await acts.change(PLANE, asleep=asked)(person)
         await person.wait(2.5)
 
 
@@ -83,19 +71,20 @@ async def sleep_by_the_clock(person: Person) -> None:
     """Its schedule puts it to sleep a minute or two from now, and wakes it five minutes later."""
     minute = (BEGIN + timedelta(seconds=person.world.loop.time())).replace(second=0) + timedelta(minutes=2)
     sleeps, wakes = (f"{each.minute} {each.hour} * * *" for each in (minute, minute + timedelta(minutes=5)))
-    await acts.change(person, PLANE, schedule=[{"sleep": sleeps, "wake": wakes}])
+    await acts.change(PLANE, schedule=[{"sleep": sleeps, "wake": wakes}])(person)
     await person.until(lambda: asleep(person), "it sleeps", seconds=acts.PATIENCE)
     await person.until(lambda: awake()(person), "it wakes", seconds=acts.PATIENCE)
-    await acts.change(person, PLANE, schedule=None)
+    await acts.change(PLANE, schedule=None)(person)
 
 
-async def change_while_it_sleeps(person: Person) -> None:
-    """Flags change and a certificate is lost while it sleeps; and a program can not die."""
-    await sleep(person)
-    await acts.change(person, SERVER, extraArgs={"v": "2"})
-    await acts.delete_secret(person, f"{acts.CLUSTER}-apiserver")
-    await person.wait(5)
-    await acts.change(person, PLANE, asleep=None)
+change_while_it_sleeps = then(
+    sleep,
+    acts.change(SERVER, extraArgs={"v": "2"}),
+    acts.delete_secret(f"{parts.CLUSTER}-apiserver"),
+    wait(5),
+    acts.change(PLANE, asleep=None),
+)
+"""Flags change and a certificate is lost while it sleeps; and a program can not die."""
 
 
 async def sleep_for_a_year(person: Person) -> None:
@@ -104,13 +93,11 @@ async def sleep_for_a_year(person: Person) -> None:
     person.world.journal.say("person", "a year passes")
     person.world.managers.step_clocks(YEAR)
     person.world.part(HostMachine).jump(YEAR)
-    await acts.change(person, PLANE, asleep=False)
+    await acts.change(PLANE, asleep=False)(person)
 
 
-async def sleep_and_delete(person: Person) -> None:
-    """It is deleted while it sleeps."""
-    await sleep(person)
-    await acts.delete(person, [PLANE])
+sleep_and_delete = then(sleep, acts.delete([PLANE]))
+"""It is deleted while it sleeps."""
 
 
 def lose_data(*, given_up: bool) -> Part:
@@ -123,14 +110,14 @@ def lose_data(*, given_up: bool) -> Part:
         person.world.journal.say("person", "moves data away")
         disks = machine.workloads[NAME].data
         machine.vanished = {(NAME, each): disks.pop(each) for each in lost}
-        await acts.change(person, PLANE, asleep=False)
+        await acts.change(PLANE, asleep=False)(person)
         await person.until(
             lambda: acts.ready_reason(person, ETCD) == "DataLost", "it says so", seconds=acts.PATIENCE
         )
         await person.wait(10)
         if given_up:
-            names = ",".join(f"{acts.name_of(ETCD)}-{each}" for each in lost)
-            await acts.annotate(person, ETCD, LOST_DATA_ANNOTATION, names)
+            names = ",".join(f"{parts.name_of_part(ETCD)}-{each}" for each in lost)
+            await acts.annotate(ETCD, LOST_DATA_ANNOTATION, names)(person)
         else:
             person.world.journal.say("person", "brings the data back")
             disks.update({each: disk for (_, each), disk in machine.vanished.items()})
@@ -139,11 +126,8 @@ def lose_data(*, given_up: bool) -> Part:
     return act
 
 
-async def sleep_while_etcd_grows(person: Person) -> None:
-    """It falls asleep while its etcd gets members, and wakes."""
-    await acts.change(person, ETCD, replicas=3)
-    await person.wait(3)
-    await sleep_and_wake(person)
+sleep_while_etcd_grows = then(acts.change(ETCD, replicas=3), wait(3), sleep_and_wake)
+"""It falls asleep while its etcd gets members, and wakes."""
 
 
 OF_MANY = {ETCD: {"replicas": 3}, SERVER: {"replicas": 2}}
@@ -151,7 +135,7 @@ YEAR = 370 * 86400.0
 
 
 def _story(name: str, act: Part, end: End | None = None, before: Mapping[str, Any] | None = None) -> Story:
-    return Story(f"control-plane-{name}", act, end or awake(), before=written(plane(**(before or {}))))
+    return story(name, act, end or awake(), written(plane(**(before or {}))))
 
 
 STORIES: Sequence[Story] = (

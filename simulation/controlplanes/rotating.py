@@ -10,21 +10,15 @@ from datetime import timedelta
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import BACKDATED, Algorithm, pems
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part
-from simulation.controlplanes import acts, health, setup
-from simulation.controlplanes.acts import (
-    ETCD,
-    MANAGER,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation import resources
+from simulation.controlplanes import acts, health, parts
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.ends import End
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.controlplanes.parts import ETCD, MANAGER, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.story import End, Part, Story, then, wait
 
 OURS = ("-ca", "-etcd", "-proxy")
 NINE_YEARS = 9.3 * 365 * 86400.0
@@ -34,12 +28,9 @@ OF_MANY = {ETCD: {"replicas": 3}, SERVER: {"replicas": 2}}
 def rotates(stop: str = "Never") -> Part:
     """All authorities that were made before now are replaced; ``stop``: before which phase it waits."""
 
-    async def act(person: Person) -> None:
-        await acts.change(
-            person, PLANE, certificateAuthorities={"rotateAfter": person.date(), "stopBefore": stop}
-        )
-
-    return act
+    return lambda person: acts.change(
+        PLANE, certificateAuthorities={"rotateAfter": person.date(), "stopBefore": stop}
+    )(person)
 
 
 async def rotate_by_hand(person: Person) -> None:
@@ -48,7 +39,7 @@ async def rotate_by_hand(person: Person) -> None:
     await person.until(lambda: _bundles(person) == [2, 2, 2], "both are trusted", seconds=acts.PATIENCE)
     await person.wait(10)
     for stop in ("Dropping", "Never"):
-        await acts.change(person, PLANE, certificateAuthorities={"stopBefore": stop})
+        await acts.change(PLANE, certificateAuthorities={"stopBefore": stop})(person)
         await person.wait(20)
 
 
@@ -57,30 +48,21 @@ async def rotate_and_kill(person: Person) -> None:
     await rotates()(person)
     for component in (ETCD, SERVER, MANAGER):
         await person.wait(2)
-        acts.kill(person, component)
+        await acts.kill(component)(person)
 
 
-async def rotate_and_sleep(person: Person) -> None:
-    """It falls asleep on the way, and wakes."""
-    await rotates()(person)
-    await person.wait(4)
-    await acts.change(person, PLANE, asleep=True)
-    await person.wait(30)
-    await acts.change(person, PLANE, asleep=False)
+rotate_and_sleep = then(
+    rotates(), wait(4), acts.change(PLANE, asleep=True), wait(30), acts.change(PLANE, asleep=False)
+)
+"""It falls asleep on the way, and wakes."""
 
 
-async def rotate_and_delete(person: Person) -> None:
-    """It is deleted on the way."""
-    await rotates()(person)
-    await person.wait(4)
-    await acts.delete(person, [PLANE])
+rotate_and_delete = then(rotates(), wait(4), acts.delete([PLANE]))
+"""It is deleted on the way."""
 
 
-async def rotate_and_grow(person: Person) -> None:
-    """Its etcd gets members on the way."""
-    await rotates()(person)
-    await person.wait(1)
-    await acts.change(person, ETCD, replicas=3)
+rotate_and_grow = then(rotates(), wait(1), acts.change(ETCD, replicas=3))
+"""Its etcd gets members on the way."""
 
 
 async def grow_old(person: Person) -> None:
@@ -93,7 +75,7 @@ async def grow_old(person: Person) -> None:
 async def bring_own(person: Person) -> None:
     """The authority of the API server is the user's."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
+    await acts.make_secret(f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
     await plane()(person)
 
 
@@ -114,24 +96,20 @@ def _bundles(person: Person) -> list[int]:
 
 def _is_new(person: Person, suffix: str) -> list[bool]:
     """Of each certificate of an authority, whether it was made after the story began."""
-    held = person.world.journal.objects[setup.SECRETS].get(f"{NAMESPACE_NAME}/{acts.CLUSTER}{suffix}")
+    held = person.world.journal.objects[resources.SECRETS].get(f"{NAMESPACE_NAME}/{parts.CLUSTER}{suffix}")
     found = pems(b64decode(held["data"]["tls.crt"])) if held is not None else []
     began = BEGIN + timedelta(seconds=int(person.world.began))
     return [health.facts(each).not_before + BACKDATED >= began for each in found]
 
 
-def _story(name: str, act: Part, end: End, before: Part) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=before)
-
-
 STORIES: Sequence[Story] = (
-    _story("rotated", rotates(), rotated(), plane()),
-    _story("rotated-of-many", rotates(), rotated(2, 3), plane(**OF_MANY)),
-    _story("rotated-by-hand", rotate_by_hand, rotated(), plane()),
-    _story("rotated-and-killed", rotate_and_kill, rotated(), plane()),
-    _story("rotated-in-its-sleep", rotate_and_sleep, rotated(), plane()),
-    _story("rotated-and-gone", rotate_and_delete, nothing_left, plane()),
-    _story("rotated-while-etcd-grows", rotate_and_grow, rotated(etcds=3), plane()),
-    _story("rotated-but-its-own", rotates(), rotated(kept=["-ca"]), bring_own),
-    _story("nine-years-later", grow_old, rotated(), plane()),
+    story("rotated", rotates(), rotated(), plane()),
+    story("rotated-of-many", rotates(), rotated(2, 3), plane(**OF_MANY)),
+    story("rotated-by-hand", rotate_by_hand, rotated(), plane()),
+    story("rotated-and-killed", rotate_and_kill, rotated(), plane()),
+    story("rotated-in-its-sleep", rotate_and_sleep, rotated(), plane()),
+    story("rotated-and-gone", rotate_and_delete, nothing_left, plane()),
+    story("rotated-while-etcd-grows", rotate_and_grow, rotated(etcds=3), plane()),
+    story("rotated-but-its-own", rotates(), rotated(kept=["-ca"]), bring_own),
+    story("nine-years-later", grow_old, rotated(), plane()),
 )

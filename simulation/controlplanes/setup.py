@@ -8,28 +8,19 @@ Invariants.  The machine survives every kill of a manager. Keys are drawn by no 
 Called by    ``stories.run``, as ``prepare`` of ``run.simulate``.
 """
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.api.controlplane.snapshots import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
-from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.clusters import world as clusters
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.etcd import NoAnswer
-from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Hosts
 from kubewright.controlplanes.members import Access, Seen, Step
 from kubewright.driver.contract import Driver
@@ -39,14 +30,19 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.wire.http import Request, Response
-from simulation.clusterapi.whole.setup import record_write
 from simulation.controlplanes import health, quorum
-from simulation.controlplanes.copies import CopyingHost, stream
+from simulation.controlplanes.acts import serving
+from simulation.controlplanes.copies import CopyingHost, SnapshotFolder, stream
 from simulation.controlplanes.host import SimHost
 from simulation.controlplanes.machine import HostMachine
 from simulation.controlplanes.programs import Program, name_of
-from simulation.journal import CONTROL, HostCall
+from simulation.journal import CONTROL, WORKLOADS
 from simulation.loop import Process
+from simulation.requests import carried_out
+from simulation.resources import CLUSTERS, COMPONENTS, PLANES, RESTORES, SECRETS, SNAPSHOTS
+from simulation.rules.planes import PlanePast
+from simulation.rules.table import OF_CONTROL_PLANES
+from simulation.story import End, Part, Realm, Story, nothing
 from simulation.world import World
 
 
@@ -115,22 +111,10 @@ class SimMembers:
         return None
 
 
-PLANES, SECRETS, CLUSTERS = (str(kind.resource) for kind in (NESTED_CONTROL_PLANE, SECRET, CLUSTER))
-SNAPSHOTS, RESTORES = (str(kind.resource) for kind in (CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_RESTORE))
-COMPONENTS = {component: str(kind.resource) for component, kind in KINDS.items()}
-"""The resource of each component, as the journal has it."""
 REQUESTS_AT_START = 150
 """Requests that a manager may send when it begins: lists and watches, and writes that it repeats."""
 REQUESTS_PER_CALL = 40
 """Requests that may come with each call of a host: certificates, and the statuses of the four objects."""
-
-
-class SnapshotFolder:
-    """The folder of the programs for files of snapshots: real, and deleted with the world."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="kubewright-simulation-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class WithoutUsers:
@@ -163,9 +147,9 @@ def install(world: World) -> None:
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
     world.journal.drawn.update((SECRETS, PLANES, *COMPONENTS.values()))
-    world.control.host.on_answered.append(partial(record_write, world, CONTROL))
-    calls: list[HostCall] = []
-    world.journal.listen(lambda step: calls.append(step) if isinstance(step, HostCall) else None)
+    world.control.host.on_answered.append(partial(carried_out, world.journal, CONTROL))
+    calls: list[str] = []
+    world.journal.listen(lambda write: calls.append(write.verb) if write.kind == WORKLOADS else None)
     world.other_requests = lambda: (
         REQUESTS_AT_START * (1 + sum(world.counts.faults.values()) + world.counts.kills)
         + REQUESTS_PER_CALL * len(calls)
@@ -196,3 +180,22 @@ def _worlds(world: World, machine: HostMachine, process: Process, _driver: Drive
 
 def _keeper(environment: Environment) -> SecretKeeper:
     return SecretKeeper(environment.control.caches, Algorithm.EC)
+
+
+REALM = Realm(
+    "control planes",
+    install,
+    rules=OF_CONTROL_PLANES,
+    memories=(PlanePast,),
+    rounds=("crash", "late", "leader", "double"),
+    harmed=False,
+    apart=False,
+)
+
+
+WHOLE = serving()
+
+
+def story(name: str, act: Part, end: End = WHOLE, before: Part = nothing) -> Story:
+    """A story of control planes."""
+    return Story(f"control-plane-{name}", act, end, before, realm=REALM)

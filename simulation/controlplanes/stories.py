@@ -1,4 +1,4 @@
-"""The table of stories of nested control planes, and how one is run.
+"""The table of stories of nested control planes.
 
 Called by    ``library``, and tests.
 """
@@ -12,26 +12,15 @@ from kubewright.api.core import SECRET
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.clocks import BEGIN
-from simulation.acts import Part, nothing
-from simulation.controlplanes import acts, backups, pods, resting, rotating, scaling, setup
-from simulation.controlplanes.acts import (
-    ETCD,
-    MANAGER,
-    ORDER,
-    PLANE,
-    SERVER,
-    nothing_left,
-    plane,
-    serving,
-)
+from simulation import resources
+from simulation.controlplanes import acts, backups, parts, pods, resting, rotating, scaling
+from simulation.controlplanes.acts import nothing_left, plane, serving
 from simulation.controlplanes.machine import HostMachine
-from simulation.controlplanes.rules import Rules
-from simulation.ends import End
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.run import Outcome, simulate
-from simulation.stories import Story
-from simulation.world import Plot, World
+from simulation.controlplanes.parts import ETCD, MANAGER, ORDER, PLANE, SERVER
+from simulation.controlplanes.setup import story
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import Person
+from simulation.story import Part, Story, expect, then, until, wait
 
 OLD, NEW = "3.6.7", "3.6.8"
 """Versions of etcd."""
@@ -49,54 +38,48 @@ YEAR = 370 * 86400.0
 
 def made(order: Sequence[str], pause: float = 0.0) -> Part:
     """The four objects, in this order."""
-    return lambda person: acts.create(person, order, pause)
+    return acts.create(order, pause)
 
 
 def made_and_deleted(order: Sequence[str]) -> Story:
     """The four objects, in this order at once, and deleted in the same order."""
 
     async def act(person: Person) -> None:
-        await acts.create(person, order)
+        await acts.create(order)(person)
         await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
-        await acts.delete(person, order)
+        await acts.delete(order)(person)
 
-    return Story(f"control-plane-{'-'.join(order)}", act, nothing_left)
+    return story("-".join(order), act, nothing_left)
 
 
 def deleted(order: Sequence[str], pause: float = 0.0) -> Part:
     """Some of the four are deleted, in this order."""
-    return lambda person: acts.delete(person, order, pause)
+    return acts.delete(order, pause)
 
 
-async def make_and_delete(person: Person) -> None:
-    """All is deleted while it comes up."""
-    await acts.create(person)
-    await person.wait(2.5)
-    await acts.delete(person, ORDER)
+make_and_delete = then(acts.create(), wait(2.5), acts.delete(ORDER))
+"""All is deleted while it comes up."""
 
 
 async def two_parts(person: Person) -> None:
     """A control plane that names no controller manager."""
     for which in (PLANE, ETCD, SERVER):
-        await acts.make(person, which, **({"parts": (ETCD, SERVER)} if which == PLANE else {}))
+        await acts.make(which, **({"parts": (ETCD, SERVER)} if which == PLANE else {}))(person)
 
 
-async def make_again(person: Person) -> None:
-    """Deleted and made again at once, under the same names."""
-    await acts.delete(person, ORDER)
-    await person.until(lambda: nothing_left(person), "nothing is left", seconds=acts.PATIENCE)
-    await acts.create(person)
+make_again = then(acts.delete(ORDER), until(nothing_left, "nothing is left", acts.PATIENCE), acts.create())
+"""Deleted and made again at once, under the same names."""
 
 
 async def keep_data(person: Person) -> None:
     """etcd is deleted, but not its data; and made again."""
-    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
-    await acts.delete(person, [ETCD])
+    await acts.annotate(ETCD, KEEP_DATA_ANNOTATION)(person)
+    await acts.delete([ETCD])(person)
     journal = person.world.journal
-    await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    await person.until(lambda: parts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
     retained = person.world.part(HostMachine).retained
-    acts.expect(person, list(retained) == [(NAMESPACE_NAME, acts.name_of(ETCD))], "the data is there")
-    await acts.make(person, ETCD)
+    expect(person, list(retained) == [(NAMESPACE_NAME, parts.name_of_part(ETCD))], "the data is there")
+    await acts.make(ETCD)(person)
 
 
 # ---------------------------------------------------------------- changes
@@ -105,12 +88,12 @@ async def keep_data(person: Person) -> None:
 async def sleep(person: Person) -> None:
     """All instances end; the data stays."""
     for which in (MANAGER, SERVER, ETCD):
-        await acts.change(person, which, replicas=0)
+        await acts.change(which, replicas=0)(person)
     machine = person.world.part(HostMachine)
 
     def asleep() -> bool:
         runs = any(each.programs for each in machine.workloads.values())
-        return not runs and not acts.ready(acts.find(person.world.journal, PLANE))
+        return not runs and not parts.ready(parts.find(person.world.journal, PLANE))
 
     await person.until(asleep, "all of it sleeps", seconds=acts.PATIENCE)
     await person.wait(LONG)
@@ -120,79 +103,76 @@ async def sleep_and_wake(person: Person) -> None:
     """And begin again, in any order."""
     await sleep(person)
     for which in (MANAGER, ETCD, SERVER):
-        await acts.change(person, which, replicas=1)
+        await acts.change(which, replicas=1)(person)
 
 
-async def change_on_the_way(person: Person) -> None:
-    """Versions and flags change while it comes up, and again."""
-    await acts.create(person)
-    await person.wait(1)
-    await acts.change(person, SERVER, version=OLDER)
-    await acts.change(person, ETCD, extraArgs={"quota-backend-bytes": "1000000000"})
-    await person.wait(2)
-    await acts.change(person, SERVER, version=NEWER, extraArgs={"v": "2"})
-    await acts.change(person, MANAGER, version=OLDER)
+change_on_the_way = then(
+    acts.create(),
+    wait(1),
+    acts.change(SERVER, version=OLDER),
+    acts.change(ETCD, extraArgs={"quota-backend-bytes": "1000000000"}),
+    wait(2),
+    acts.change(SERVER, version=NEWER, extraArgs={"v": "2"}),
+    acts.change(MANAGER, version=OLDER),
+)
+"""Versions and flags change while it comes up, and again."""
 
 
-async def roll_servers(person: Person) -> None:
-    """Two API servers get another flag, one after another."""
-    await acts.change(person, SERVER, extraArgs={"v": "2"})
+roll_servers: Part = acts.change(SERVER, extraArgs={"v": "2"})
+"""Two API servers get another flag, one after another."""
 
 
 async def lose_leaves(person: Person) -> None:
     """Certificates and kubeconfigs, but no authority, are deleted."""
     for name in ("apiserver", "kubeconfig", "etcd-server", "controller-manager-kubeconfig"):
-        await acts.delete_secret(person, f"{acts.CLUSTER}-{name}")
+        await acts.delete_secret(f"{parts.CLUSTER}-{name}")(person)
         await person.wait(BETWEEN)
 
 
 async def move_endpoint(person: Person) -> None:
     """The endpoint gets another host name, and then another."""
     for name in ("one.example.com", "two.example.com"):
-        await acts.change(person, PLANE, controlPlaneEndpoint={"host": name, "port": 443})
+        await acts.change(PLANE, controlPlaneEndpoint={"host": name, "port": 443})(person)
         await person.wait(3)
-
-
-async def bring_own(person: Person) -> None:
-    """The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
-    await own_secrets(person)
-    await acts.create(person)
 
 
 async def own_secrets(person: Person) -> None:
     """Secrets of the user's own."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "mine")
-    await acts.make_secret(person, f"{acts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})
-    await acts.make_secret(person, f"{acts.CLUSTER}-apiserver-notes", {"mine": b"yes"})
+    await acts.make_secret(f"{parts.CLUSTER}-ca", {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
+    await acts.make_secret(f"{parts.CLUSTER}-apiserver-notes", {"mine": b"yes"})(person)
 
 
-async def bring_own_and_delete(person: Person) -> None:
-    """What the user brought stays when all else goes."""
-    await bring_own(person)
-    await person.until(lambda: serving()(person), "a control plane", seconds=acts.PATIENCE)
-    await acts.delete(person, ORDER)
+bring_own = then(own_secrets, acts.create())
+"""The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
+
+
+bring_own_and_delete = then(bring_own, until(serving(), "a control plane", acts.PATIENCE), acts.delete(ORDER))
+"""What the user brought stays when all else goes."""
 
 
 async def bring_what_does_not_fit(person: Person) -> None:
     """The certificate of the API server is the user's, by another authority; then the user deletes it."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "another")
-    name = f"{acts.CLUSTER}-apiserver"
-    await acts.make_secret(person, name, {"tls.crt": pair.certificate, "tls.key": pair.key})
-    await acts.create(person)
+    name = f"{parts.CLUSTER}-apiserver"
+    await acts.make_secret(name, {"tls.crt": pair.certificate, "tls.key": pair.key})(person)
+    await acts.create()(person)
     await person.until(
-        lambda: bool(acts.ready_reason(person, SERVER)) and acts.ready(acts.find(person.world.journal, ETCD)),
+        lambda: (
+            bool(acts.ready_reason(person, SERVER)) and parts.ready(parts.find(person.world.journal, ETCD))
+        ),
         "the API server says what is wrong",
         seconds=acts.PATIENCE,
     )
     await person.wait(LONG)
-    await acts.delete_secret(person, name)
+    await acts.delete_secret(name)(person)
 
 
 async def lose_authority(person: Person) -> None:
     """The API server's authority is deleted, and restored from a copy."""
-    name = f"{acts.CLUSTER}-ca"
-    held = person.world.journal.objects[setup.SECRETS][f"{NAMESPACE_NAME}/{name}"]
-    await acts.delete_secret(person, name)
+    name = f"{parts.CLUSTER}-ca"
+    held = person.world.journal.objects[resources.SECRETS][f"{NAMESPACE_NAME}/{name}"]
+    await acts.delete_secret(name)(person)
     await person.wait(LONG)
     await person.make(SECRET, name, data=dict(held["data"]), metadata={**kept_metadata(held), "name": name})
 
@@ -208,31 +188,32 @@ def kept_metadata(held: Object) -> dict[str, object]:
 
 async def hand_over_and_back(person: Person) -> None:
     """Another program manages etcd for a while; what the user changes meanwhile counts afterwards."""
-    await acts.hand_over(person, ETCD)
+    await acts.hand_over(ETCD)(person)
     await person.wait(LONG)
-    await acts.change(person, ETCD, version=NEW)
+    await acts.change(ETCD, version=NEW)(person)
     await person.wait(10)
-    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, acts.name_of(ETCD))
-    acts.expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
-    await acts.hand_over(person, ETCD, None)
+    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, parts.name_of_part(ETCD))
+    expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
+    await acts.hand_over(ETCD, None)(person)
 
 
-async def pause_all(person: Person) -> None:
-    """What a user changes while it is paused is done when it is not any more."""
-    await acts.annotate(person, PLANE, PAUSED_ANNOTATION)
-    await person.wait(LONG)
-    await acts.change(person, ETCD, version=NEW)
-    await acts.delete_secret(person, f"{acts.CLUSTER}-apiserver")
-    await person.wait(10)
-    await acts.annotate(person, PLANE, PAUSED_ANNOTATION, None)
+pause_all = then(
+    acts.annotate(PLANE, PAUSED_ANNOTATION),
+    wait(LONG),
+    acts.change(ETCD, version=NEW),
+    acts.delete_secret(f"{parts.CLUSTER}-apiserver"),
+    wait(10),
+    acts.annotate(PLANE, PAUSED_ANNOTATION, None),
+)
+"""What a user changes while it is paused is done when it is not any more."""
 
 
 async def name_twice(person: Person) -> None:
     """A second control plane names an etcd that belongs to the first; then it is deleted."""
-    second = {acts.FIELDS[ETCD]: {"name": acts.name_of(ETCD)}}
-    await person.make(acts.kind_of(PLANE), "second", spec=second)
+    second = {parts.FIELDS[ETCD]: {"name": parts.name_of_part(ETCD)}}
+    await person.make(parts.kind_of(PLANE), "second", spec=second)
     await person.wait(10)
-    await person.remove(acts.kind_of(PLANE), "second")
+    await person.remove(parts.kind_of(PLANE), "second")
 
 
 # ---------------------------------------------------------------- deaths, and time
@@ -251,13 +232,13 @@ def dies(component: Component, *, times: int = 1) -> Part:
     async def act(person: Person) -> None:
         journal, machine = person.world.journal, person.world.part(HostMachine)
         for number in range(1, times + 1):
-            acts.kill(person, component)
+            await acts.kill(component)(person)
             await person.wait(BETWEEN)
-            acts.expect(person, not machine.answers(NAMESPACE_NAME, acts.name_of(component)), "it is dead")
+            expect(person, not machine.answers(NAMESPACE_NAME, parts.name_of_part(component)), "it is dead")
             await person.until(
                 lambda: (
-                    machine.answers(NAMESPACE_NAME, acts.name_of(component))
-                    and acts.ready(acts.find(journal, PLANE))
+                    machine.answers(NAMESPACE_NAME, parts.name_of_part(component))
+                    and parts.ready(parts.find(journal, PLANE))
                 ),
                 f"it is there again, {number}",
                 seconds=acts.PATIENCE,
@@ -268,73 +249,54 @@ def dies(component: Component, *, times: int = 1) -> Part:
 
 async def die_together(person: Person) -> None:
     """All programs die at once, while the API server gets another flag."""
-    await acts.change(person, SERVER, extraArgs={"v": "2"})
+    await acts.change(SERVER, extraArgs={"v": "2"})(person)
     for component in Component:
-        acts.kill(person, component)
+        await acts.kill(component)(person)
 
 
 # ---------------------------------------------------------------- the table
 
 
-WHOLE = serving()
-
-
-def _story(name: str, act: Part, end: End = WHOLE, before: Part = nothing) -> Story:
-    return Story(f"control-plane-{name}", act, end, before=before)
-
-
 def _orders() -> list[Story]:
     """Made, and deleted: each of the four first once."""
     orders = {each[0]: each for each in permutations(ORDER[::-1])}
-    first = [_story(f"up-{which}-first", made(order, BETWEEN)) for which, order in orders.items()]
+    first = [story(f"up-{which}-first", made(order, BETWEEN)) for which, order in orders.items()]
     last = [
-        _story(f"gone-{which}-first", deleted(order, BETWEEN), nothing_left, plane())
+        story(f"gone-{which}-first", deleted(order, BETWEEN), nothing_left, plane())
         for which, order in orders.items()
     ]
     return [*first, *last]
 
 
 STORIES = (
-    _story("up", made(ORDER)),
+    story("up", made(ORDER)),
     *_orders(),
-    _story("up-with-two-parts", two_parts, serving(parts=(ETCD, SERVER))),
-    _story("gone", deleted([PLANE]), nothing_left, plane()),
-    _story("gone-at-once", deleted(ORDER), nothing_left, plane()),
-    _story("gone-backwards", deleted(ORDER, 0.15), nothing_left, plane()),
-    _story("gone-on-the-way", make_and_delete, nothing_left),
-    _story("made-again", make_again, before=plane()),
-    _story("keeps-data", keep_data, before=plane()),
-    _story("asleep-and-awake", sleep_and_wake, before=plane()),
-    _story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
-    _story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
-    _story("leaves-lost", lose_leaves, before=plane()),
-    _story("endpoint", move_endpoint, before=plane()),
-    _story("own-authority", bring_own),
-    _story("own-authority-and-gone", bring_own_and_delete, nothing_left),
-    _story("own-leaf", bring_what_does_not_fit),
-    _story("authority-lost", lose_authority, before=plane()),
-    _story("handed-over", hand_over_and_back, serving(etcd=NEW), plane(etcd={"version": OLD})),
-    _story("paused", pause_all, serving(etcd=NEW), plane(etcd={"version": OLD})),
-    _story("named-twice", name_twice, before=plane()),
-    _story("etcd-dies", dies(ETCD), before=plane()),
-    _story("server-dies", dies(SERVER, times=2), before=plane()),
-    _story("manager-dies", dies(MANAGER), before=plane()),
-    _story("a-year-later", jump_a_year, before=plane()),
-    _story("all-die", die_together, before=plane()),
+    story("up-with-two-parts", two_parts, serving(parts=(ETCD, SERVER))),
+    story("gone", deleted([PLANE]), nothing_left, plane()),
+    story("gone-at-once", deleted(ORDER), nothing_left, plane()),
+    story("gone-backwards", deleted(ORDER, 0.15), nothing_left, plane()),
+    story("gone-on-the-way", make_and_delete, nothing_left),
+    story("made-again", make_again, before=plane()),
+    story("keeps-data", keep_data, before=plane()),
+    story("asleep-and-awake", sleep_and_wake, before=plane()),
+    story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
+    story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
+    story("leaves-lost", lose_leaves, before=plane()),
+    story("endpoint", move_endpoint, before=plane()),
+    story("own-authority", bring_own),
+    story("own-authority-and-gone", bring_own_and_delete, nothing_left),
+    story("own-leaf", bring_what_does_not_fit),
+    story("authority-lost", lose_authority, before=plane()),
+    story("handed-over", hand_over_and_back, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    story("paused", pause_all, serving(etcd=NEW), plane(etcd={"version": OLD})),
+    story("named-twice", name_twice, before=plane()),
+    story("etcd-dies", dies(ETCD), before=plane()),
+    story("server-dies", dies(SERVER, times=2), before=plane()),
+    story("manager-dies", dies(MANAGER), before=plane()),
+    story("a-year-later", jump_a_year, before=plane()),
+    story("all-die", die_together, before=plane()),
 )
 DAY_TWO = (*backups.STORIES, *pods.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
 """What users do with control planes that run for long."""
 ALL = (*STORIES, *DAY_TWO)
 BY_NAME = {story.name: story for story in ALL}
-
-
-def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False, until: str = "") -> Outcome:
-    """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
-    rules = Rules()
-
-    def prepare(world: World) -> None:
-        setup.install(world)
-        rules.machine = world.part(HostMachine)
-        rules.files.folder = world.part(setup.SnapshotFolder)
-
-    return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all, until=until)

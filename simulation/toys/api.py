@@ -16,12 +16,11 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.deployment import REASONS
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
-from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.act import Deployments
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Failures, MetadataKeys, Seen, Words
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.deployment.wiring import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
@@ -110,10 +109,10 @@ class ToyDeployments(DeploymentPolicy[ToyDeployment, ToySet, ToyMember]):
         """As ``policy.ranking``."""
         return ranking(of, wall)
 
-    def status(self, seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
+    def status(self, seen: Seen[ToyDeployment, ToySet, ToyMember], failures: Failures) -> ToyDeploymentStatus:
         """Counts and conditions, and no more."""
-        found = conditions(seen, outcome, ToyCondition, {})
-        return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
+        found = conditions(seen, failures, ToyCondition, {})
+        return structs.replace(seen.written.status, **counted(seen, failures), conditions=found)
 
 
 TOY_DEPLOYMENTS = ToyDeployments()

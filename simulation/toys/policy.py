@@ -18,10 +18,8 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Condition, ObjectMeta, integer
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member, number_of, verified_number
-from kubewright.replicas.objects import reference
-from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words, counted
-from kubewright.replicas.set.seen import Seen, Wait
+from kubewright.replicas.objects import Member, number_of, reference, verified_number
+from kubewright.replicas.set.seen import Deletions, Failure, Seen, SetPolicy, Wait, Words, counted
 from kubewright.rollout.model import Rank
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key

@@ -30,11 +30,11 @@ _numbers = itertools.count(1)
 
 
 def converted(obj: Object, to: str) -> Object:
-    """A Gate in a version."""
+    """A Gate in a version. An apply asks for parts of objects, too, which may be without metadata."""
     obj = json.loads(json.dumps(obj))
     if obj["apiVersion"] == to:
         return obj
-    spec, metadata = obj.get("spec"), obj["metadata"]
+    spec, metadata = obj.get("spec"), obj.setdefault("metadata", {})
     if isinstance(spec, dict) and to.endswith("/v2"):
         if (size := spec.pop("size", None)) is not None:
             spec["length"], spec["unit"] = int(size.rstrip("acdmk")), size.lstrip("0123456789")
@@ -43,8 +43,9 @@ def converted(obj: Object, to: str) -> Object:
         if not metadata.get("annotations"):
             metadata.pop("annotations", None)
     elif isinstance(spec, dict):
-        if "length" in spec:
-            spec["size"] = f"{spec.pop('length')}{spec.pop('unit', '')}"
+        length, unit = spec.pop("length", None), spec.pop("unit", "")
+        if length is not None:
+            spec["size"] = f"{length}{unit}"
         if (color := spec.pop("color", None)) is not None:
             metadata.setdefault("annotations", {})[KEPT] = color
     return {**obj, "apiVersion": to}
@@ -144,8 +145,8 @@ V2 = {"length": WHOLE, "unit": TEXT, "color": TEXT}
 class Gates:
     """The kind ``Gate`` in a group of its own."""
 
-    def __init__(self, api: Api) -> None:
-        self.api, self.group = api, f"g{next(_numbers)}.{api.namespace}.example.io"
+    def __init__(self, api: Api, group: str = "") -> None:
+        self.api, self.group = api, group or f"g{next(_numbers)}.{api.namespace}.example.io"
         self.crd = f"{CRDS}/gates.{self.group}"
 
     def path(self, version: str, name: str = "") -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.api.bootstrap.parts import Patches
 from kubewright.api.bootstrap.v1beta1 import (
     DNS,
     APIEndpoint,
@@ -27,7 +28,6 @@ from kubewright.api.bootstrap.v1beta1 import (
     LocalEtcd,
     Networking,
     NodeRegistration,
-    Patches,
 )
 from kubewright.api.core import Taint
 from kubewright.apiserver.http.reach import Reach

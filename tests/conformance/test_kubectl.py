@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.conformance.converters import V1, V2, conversion, version, webhook
 
 from kubewright.testing.kubectl import Kubectl
 
@@ -457,3 +458,44 @@ def test_our_definitions_are_taken(kubectl: Kubectl) -> None:
     assert "mcd" in kubectl("api-resources", "--api-group=machine.sapcloud.io", "--cached=false")
     done: subprocess.CompletedProcess[str] = kubectl.run("apply", "-f", "-", stdin=manifest())
     assert done.stdout.count("unchanged") == 4, done.stdout
+
+
+def test_a_kind_is_read_and_applied_in_each_of_its_versions(kubectl: Kubectl) -> None:
+    group = f"{kubectl.namespace}.example.io"
+    names = {"plural": "gates", "singular": "gate", "kind": "Gate"}
+    with webhook() as hook:
+        spec: dict[str, Any] = {
+            "group": group,
+            "scope": "Namespaced",
+            "names": names,
+            "conversion": conversion(hook),
+        }
+        spec["versions"] = [version("v1", V1), version("v2", V2, storage=True)]
+        kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        definition = {**kind, "metadata": {"name": f"gates.{group}"}, "spec": spec}
+        kubectl("apply", "-f", "-", stdin=json.dumps(definition))
+        kubectl("wait", "--for=condition=Established", f"crd/gates.{group}", "--timeout=20s")
+
+        def applied(version: str, spec: dict[str, Any]) -> str:
+            gate = {
+                "apiVersion": f"{group}/{version}",
+                "kind": "Gate",
+                "metadata": {"name": "a"},
+                "spec": spec,
+            }
+            return kubectl("apply", "-f", "-", stdin=json.dumps(gate))
+
+        def shown(resource: str) -> Any:
+            return json.loads(kubectl("get", resource, "a", "-o", "json"))["spec"]
+
+        assert applied("v1", {"size": "3m"}).endswith("created\n")
+        assert shown(f"gates.v2.{group}") == {"length": 3, "unit": "m"}
+        assert applied("v2", {"length": 4, "unit": "k", "color": "red"}).endswith("configured\n")
+        assert shown(f"gates.v1.{group}") == {"size": "4k"}
+        assert applied("v1", {"size": "5k"}).endswith("configured\n")
+        assert shown(f"gates.{group}") == {"length": 5, "unit": "k", "color": "red"}, "v2 comes first"
+        said = until(kubectl, "explain", "gates.spec", f"--api-version={group}/v1")
+        assert "size\t<string>" in said
+        assert "color" not in said
+        kubectl("delete", f"gates.v1.{group}", "a")
+        kubectl("delete", "crd", f"gates.{group}")

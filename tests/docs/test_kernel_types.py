@@ -124,13 +124,13 @@ class OfThisName:
 
 class Replacing(OfThisName):
     def __init__(self) -> None:
-        self._writer = None
+        self._finalizer = ""
 
     def _write(self) -> None: ...
 
 
 def test_a_method_and_an_attribute_that_replace_what_is_the_kernels_are_found() -> None:
-    assert replaced(Replacing) == {"_write", "_writer", "_another"}
+    assert replaced(Replacing) == {"_write", "_finalizer", "_another"}
 
 
 @pytest.mark.parametrize("kind", everyone(ObjectReconciler), ids=lambda kind: kind.__qualname__)

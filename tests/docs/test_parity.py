@@ -94,6 +94,17 @@ def test_each_chapter_of_the_documentation_of_mcm_is_answered_by_rows_and_each_a
     assert areas - named == set(BESIDE_THE_DOCUMENTATION), "an area that answers no chapter"
 
 
+def test_each_behaviour_of_cluster_api_that_no_document_states_has_a_row_with_tests_that_exist() -> None:
+    rows = OF_MCM.findall((ROOT / "docs/reference/capi-parity.md").read_text())
+    numbers = {"MHC": range(1, 9), "KBC": range(1, 9)}
+    wanted = [(area, f"{number:02}") for area, found in numbers.items() for number in found]
+    assert [(area, number) for area, number, *_ in rows] == wanted
+    assert [row for row in rows if not row[3].startswith(("as it is", "differently: "))] == []
+    assert [row[:2] for row in rows if not TEST.search(row[4])] == []
+    named = [(path, name) for row in rows for path, name in TEST.findall(row[4])]
+    assert [each for each in named if each[1] not in functions(each[0])] == []
+
+
 @of_each_page
 def test_each_statement_has_one_row_in_order(page: str) -> None:
     documents = STATEMENTS[page].items()

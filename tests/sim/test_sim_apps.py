@@ -15,14 +15,14 @@ from kubewright.api.apps import DEPLOYMENT
 from kubewright.rollout.planner import RollingUpdate
 from simulation import apps, crashes
 from simulation.acts import pool
-from simulation.invariants import INVARIANTS, Invariant
-from simulation.invariants.replicas import not_too_few
 from simulation.journal import Object
 from simulation.person import Person, going, of_class, phase
+from simulation.rules import Rule
+from simulation.rules.table import OF_MACHINES
 from simulation.run import Outcome, simulate
 from simulation.schedule import NODE_FAULTS, parse
 from simulation.search import plot_of
-from simulation.stories import Story
+from simulation.story import Realm, Story
 from simulation.world import Plot
 
 SEEDS = range(8)
@@ -85,14 +85,14 @@ STORIES = (
 )
 
 
-def rules(plot: Plot) -> tuple[Invariant, ...]:
+def rules(plot: Plot) -> tuple[Rule, ...]:
     """Where a node fails, its drain takes Pods away: no controller of apps can keep enough of them available."""
     harmed = plot.schedule.has(NODE_FAULTS)
-    return tuple(rule for rule in INVARIANTS if not harmed or rule is not not_too_few)
+    return tuple(rule for rule in OF_MACHINES if not harmed or rule.name != "not_too_few")
 
 
 def run(story: Story, plot: Plot) -> Outcome:
-    return simulate(story, plot, prepare=apps.install, invariants=rules(plot))
+    return simulate(replace(story, realm=Realm("apps", apps.install, rules(plot))), plot)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

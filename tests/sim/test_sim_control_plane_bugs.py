@@ -19,8 +19,9 @@ from kubewright.controlplanes.snapshots.stores import FolderStore
 from kubewright.pki import keyring as certificates
 from kubewright.pki import rotation
 from kubewright.runtime.credentials.values import Found
-from simulation.controlplanes.rules import Rules
-from simulation.controlplanes.stories import BY_NAME, run
+from simulation.controlplanes.stories import BY_NAME
+from simulation.rules.table import OF_CONTROL_PLANES
+from simulation.run import simulate
 from simulation.world import Plot
 
 Patch = pytest.MonkeyPatch
@@ -187,6 +188,11 @@ def let_go_unseen(patch: Patch) -> None:
     patch.setattr(decide, "Remove", lambda _keep: RemoveFinalizer())
 
 
+def keep_all_data(patch: Patch) -> None:
+    """Data stays, whether or not it is to be kept."""
+    patch.setattr(decide, "Remove", lambda _keep: Remove(True))
+
+
 def leave_data_halfway(patch: Patch) -> None:
     """An etcd that leaves its data goes while a restore replaces it."""
     patch.setattr(decide, "restored_first", lambda _seen: "")
@@ -233,6 +239,7 @@ BUGS: Mapping[str, Bug] = {
 SECOND = (
     ("data_is_never_mixed", Bug(let_go_halfway, "restored-in-pods-and-let-go")),
     ("data_is_never_mixed", Bug(leave_data_halfway, "restored-and-etcd-made-again")),
+    ("nothing_outlives_its_component", Bug(keep_all_data, "gone")),
     ("what_ends_has_what_it_needs", Bug(delete_what_is_used, "etcd-deleted-alone")),
 )
 """Another bug against the same rule."""
@@ -245,9 +252,9 @@ SECOND = (
 )
 def test_a_planted_bug_violates_its_rule(rule: str, bug: Bug, monkeypatch: Patch) -> None:
     bug.plant(monkeypatch)
-    found = run(BY_NAME[f"control-plane-{bug.story}"], Plot(seed=1), until=rule).violations
+    found = simulate(BY_NAME[f"control-plane-{bug.story}"], Plot(seed=1), until=rule).violations
     assert any(each.startswith(f"{rule}:") for each in found), found
 
 
 def test_every_rule_has_a_planted_bug() -> None:
-    assert {rule.__name__ for rule in Rules().all[1:-1]} == set(BUGS)
+    assert {rule.name for rule in OF_CONTROL_PLANES} == set(BUGS)

@@ -15,13 +15,12 @@ from simulation.controlplanes.stories import (
     DAY_TWO,
     STORIES,
     made_and_deleted,
-    run,
 )
 from simulation.library import fit
-from simulation.run import Outcome
+from simulation.run import Outcome, simulate
 from simulation.schedule import parse
 from simulation.search import plot_of, replay
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot
 
 DEPTH = os.environ.get("SIM", "")
@@ -60,23 +59,23 @@ def disturbed(story: Story, calm: Outcome) -> Iterator[Plot]:
 
 @pytest.mark.parametrize("story", TOLD, ids=lambda story: story.name)
 def test_a_story_of_a_control_plane_survives_crashes(story: Story) -> None:
-    calm = run(story, Plot(seed=1), quiet=QUIET_SECONDS)
+    calm = simulate(story, Plot(seed=1), quiet=QUIET_SECONDS)
     assert calm.good, (calm.violations, replay(calm, quiet=QUIET_SECONDS))
     for plot in disturbed(story, calm):
-        outcome = crashes.judged(run(story, plot), calm.picture)
+        outcome = crashes.judged(simulate(story, plot), calm.picture)
         assert outcome.good, (outcome.violations, replay(outcome))
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_four_objects_come_and_go_in_any_order(order: tuple[str, ...]) -> None:
-    outcome = run(made_and_deleted(order), Plot(seed=2))
+    outcome = simulate(made_and_deleted(order), Plot(seed=2))
     assert outcome.good, outcome.violations
 
 
 @pytest.mark.parametrize(("seed", "stories"), SEEDS)
 def test_stories_of_control_planes_in_hostile_worlds(seed: int, stories: tuple[Story, ...]) -> None:
     story, plot = plot_of(seed, stories)
-    outcome = run(story, fit(story, plot))
+    outcome = simulate(story, fit(story, plot))
     assert outcome.good, (outcome.violations, replay(outcome))
 
 
@@ -100,7 +99,7 @@ MENDED = {
 
 @pytest.mark.parametrize(("name", "plot"), MENDED.values(), ids=MENDED)
 def test_a_world_that_once_went_wrong_goes_well(name: str, plot: Plot) -> None:
-    assert run(BY_NAME[f"control-plane-{name}"], plot).violations == ()
+    assert simulate(BY_NAME[f"control-plane-{name}"], plot).violations == ()
 
 
 _PROGRAM = """
@@ -114,7 +113,7 @@ HOSTILE = Plot(
 
 def digest() -> str:
     """The hash of a trace, in which the managers make keys."""
-    return run(BY_NAME["control-plane-changed-on-the-way"], HOSTILE).digest
+    return simulate(BY_NAME["control-plane-changed-on-the-way"], HOSTILE).digest
 
 
 def test_a_trace_is_the_same_whatever_keys_are_drawn_and_whatever_hashes_a_process_has() -> None:

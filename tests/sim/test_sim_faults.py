@@ -23,10 +23,10 @@ from simulation import incidents, schedule
 from simulation.cloud import RemoteDriver
 from simulation.incidents import LEASE_KEYS
 from simulation.journal import LEASE_HALVES
-from simulation.log_capture import captured_logs
 from simulation.loop import Process, SimLoop
 from simulation.network import Line
 from simulation.person import Person
+from simulation.run import captured_logs
 from simulation.schedule import Fault, Schedule, parse
 from simulation.world import Plot, World
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from simulation.goldens import in_words
-from simulation.stories import STORIES, Story
+from simulation.stories import STORIES
+from simulation.story import Story
 
 FOLDER = Path(__file__).parent / "goldens"
 WITHOUT_REASON = re.compile(r"^plan +[^:]+:  -> (?!waits).*$", re.MULTILINE)

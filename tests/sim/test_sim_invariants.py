@@ -1,11 +1,14 @@
 """Invariants of machines, their VMs and nodes: steps, and the rules that the last one breaks."""
 
+from collections import Counter
 from operator import attrgetter
 
 import pytest
 
 from kubewright.api.machine import names
 from simulation.journal import ATTACHMENTS, MACHINES, NODES, PODS, VMS
+from simulation.rules import Rule
+from simulation.rules.table import OF_CLUSTERS, OF_CONTROL_PLANES, OF_MACHINES, OF_WHOLE_CLUSTERS
 from simulation.tape import Case, Tape, steps
 
 SOON = {"healthTimeout": "1m"}
@@ -333,7 +336,7 @@ PODS_LEAVE = [
     Case(
         "and for no other",
         steps(lambda t: t.up(), lambda t: t.asks("n", VMS, vm="sim:///r/vm-000001")),
-        "what_was_seen_is_deleted",
+        "a_vm_is_deleted_for_its_machine",
     ),
 ]
 
@@ -446,3 +449,20 @@ def test_an_invariant(case: Case) -> None:
     tape = Tape()
     case.play(tape)
     assert tape.wrong == case.wrong.split()
+
+
+@pytest.mark.parametrize(
+    "row", [*OF_MACHINES, *OF_CLUSTERS, *OF_WHOLE_CLUSTERS, *OF_CONTROL_PLANES], ids=attrgetter("name")
+)
+def test_a_row_of_the_table_is_a_sentence_about_some_kind(row: Rule) -> None:
+    assert row.sentence[0].isupper() or row.sentence.startswith("etcd")
+    assert row.sentence.endswith(".")
+    assert row.name.replace("_", "").isalpha()
+    assert not row.finalizer or row.kinds, "a finalizer is one of some kind"
+
+
+def test_a_name_stands_once_in_the_table_but_for_what_is_true_of_several_owners() -> None:
+    names = Counter(
+        (row.name, row.owner) for row in (*OF_MACHINES, *OF_CLUSTERS, *OF_WHOLE_CLUSTERS, *OF_CONTROL_PLANES)
+    )
+    assert set(names.values()) == {1}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulation.clock import SimClock
-from simulation.loop import Deadlock, Livelock, Process, SimLoop
+from simulation.loop import Deadlock, Livelock, Process, SimClock, SimLoop
 
 
 @pytest.fixture

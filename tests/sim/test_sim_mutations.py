@@ -51,10 +51,11 @@ from kubewright.rollout import planner
 from kubewright.rollout.progress import Progress
 from kubewright.runtime.leader import Elector
 from kubewright.wire.gvk import Key
-from simulation.invariants import INVARIANTS
+from simulation.rules.table import OF_MACHINES
 from simulation.run import Outcome, simulate
 from simulation.search import plot_of
-from simulation.stories import BY_NAME, Story
+from simulation.stories import BY_NAME
+from simulation.story import Story
 from simulation.world import World
 
 Patch = pytest.MonkeyPatch
@@ -443,6 +444,17 @@ def _whichever_it_is(patch: Patch) -> None:
     patch.setattr(Client, "delete", delete)
 
 
+def _evicts_by_name(patch: Patch) -> None:
+    """Pods are evicted by their names alone."""
+    true = Client.evict
+
+    async def evict(self: Client, key: Key, *, uid: str = "", grace: int | None = None) -> None:
+        del uid
+        await true(self, key, grace=grace)
+
+    patch.setattr(Client, "evict", evict)
+
+
 def _any_vm(patch: Patch) -> None:
     """The cloud is asked to delete a VM for a machine without a uid."""
     true = Requests.make
@@ -585,7 +597,8 @@ MUTATIONS = (
              stories=("secret-goes-first",), near=7),
     Mutation("refused, so never made", ("the_finalizer_goes_last",), _refused_so_never_made,
              stories=("class-breaks",)),
-    Mutation("any VM", ("what_was_seen_is_deleted",), _any_vm, stories=("delete",)),
+    Mutation("evicts by name", ("what_was_seen_is_deleted",), _evicts_by_name, stories=("drain-volumes",)),
+    Mutation("any VM", ("a_vm_is_deleted_for_its_machine",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure, stories=("create",)),
@@ -615,7 +628,7 @@ def test_the_mutation_is_caught(mutation: Mutation, monkeypatch: Patch) -> None:
 
 
 def test_every_rule_is_violated_by_a_mutation() -> None:
-    rules = {rule.__name__ for rule in INVARIANTS} | {
+    rules = {rule.name for rule in OF_MACHINES} | {
         "fencing", "quiet_at_rest", "bounded_work", "no_surprises", "Late",
     }  # fmt: skip
     assert rules - {name for mutation in MUTATIONS for name in mutation.rules} == set()

@@ -13,8 +13,8 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.inventory import Store
 from kubewright.testing.scenes import class_request
 from simulation import loop as loops
-from simulation.clock import SimClock
 from simulation.cloud import STALE_SECONDS, RemoteDriver
+from simulation.loop import SimClock
 from simulation.run import Outcome, simulate
 from simulation.schedule import parse
 from simulation.stories import BY_NAME

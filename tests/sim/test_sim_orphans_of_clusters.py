@@ -12,11 +12,12 @@ from kubewright.driver.contract import stub
 from kubewright.infra.orphans import vms
 from kubewright.infra.provision import class_request, new_cloud_owner, with_data
 from simulation import crashes
-from simulation.clusterapi.whole import facts, setup
-from simulation.clusterapi.whole.rules import rules
-from simulation.person import NAMESPACE_NAME, Person
+from simulation.clusterapi.whole.setup import REALM
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.resources import INFRA_CLUSTERS
 from simulation.run import Outcome, simulate
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot
 
 pytestmark = pytest.mark.timeout(600)
@@ -33,7 +34,7 @@ async def made(person: Person) -> None:
 
 def cluster(person: Person) -> str:
     """The uid of the KubewrightCluster, once it has an endpoint."""
-    found = person.world.journal.objects[facts.INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
+    found = person.world.journal.objects[INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
     return str(found["metadata"]["uid"]) if found.get("status", {}).get("ready") else ""
 
 
@@ -53,11 +54,11 @@ def no_vms(person: Person) -> bool:
     return not person.world.journal.vms
 
 
-LATE = Story("late-vm-of-a-cluster", late_vm, no_vms, before=made)
+LATE = Story("late-vm-of-a-cluster", late_vm, no_vms, before=made, realm=REALM)
 
 
 def run(plot: Plot) -> Outcome:
-    return simulate(LATE, plot, prepare=setup.install, invariants=rules())
+    return simulate(LATE, plot)
 
 
 def test_a_late_vm_of_a_cluster_goes_although_the_manager_is_killed() -> None:

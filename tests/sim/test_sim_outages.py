@@ -4,11 +4,12 @@ import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.wire.gvk import Key
-from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, NODES, ApiStep, Step
+from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, NODES, VMS, Write
 from simulation.person import Person
 from simulation.run import simulate
 from simulation.schedule import parse
-from simulation.stories import BY_NAME, Story
+from simulation.stories import BY_NAME
+from simulation.story import Realm, Story
 from simulation.world import Plot, World
 
 
@@ -44,21 +45,21 @@ class Patients:
         self.found: set[str] = set()
 
     def of(self, world: World) -> None:
-        """Listen from the first step on."""
-        world.journal.listen(lambda step: self._see(world, step))
+        """Listen from the first entry on."""
+        world.journal.listen(lambda write: self._see(world, write))
 
-    def _see(self, world: World, step: Step) -> None:
-        if not isinstance(step, ApiStep) or step.new is None:
+    def _see(self, world: World, write: Write) -> None:
+        if not write.committed or write.kind == VMS or write.after is None:
             return
-        status = step.new.get("status", {})
-        if step.resource == NODES:
+        status = write.after.get("status", {})
+        if write.kind == NODES:
             told = {each["type"]: each["status"] for each in status.get("conditions", ())}
-            alive = any(vm.gone_at is None for vm in world.journal.vms.values() if vm.node_name == step.key)
+            alive = any(vm.gone_at is None for vm in world.journal.vms.values() if vm.node_name == write.key)
             ill = alive and told.get("Ready") == "Unknown"
         else:
             ill = status.get("currentStatus", {}).get("phase") in ("Unknown", "Failed")
         if ill:
-            self.found.add(step.key)
+            self.found.add(write.key)
 
 
 async def _lie(person: Person) -> None:
@@ -82,7 +83,7 @@ async def _two_machines(person: Person) -> None:
 
 
 def test_a_status_that_is_not_true_is_corrected() -> None:
-    story = Story("lie", _lie, _corrected, before=_two_machines)
-    outcome = simulate(story, Plot(0), invariants=())
+    story = Story("lie", _lie, _corrected, before=_two_machines, realm=Realm("without rules", rules=()))
+    outcome = simulate(story, Plot(0))
     assert outcome.violations == ()
     assert outcome.seconds < 60

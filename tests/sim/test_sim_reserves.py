@@ -18,7 +18,7 @@ from simulation.acts import pool
 from simulation.journal import Object
 from simulation.person import Person, going, phase
 from simulation.run import Outcome, simulate
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot, World
 
 EVERY = 1 if os.environ.get("SIM") else 12

@@ -10,7 +10,8 @@ from kubewright.testing.clocks import LoopClock
 from simulation.run import Outcome, simulate
 from simulation.schedule import Schedule, draw, parse
 from simulation.search import plot_of, replay, shrink
-from simulation.stories import BY_NAME, Story
+from simulation.stories import BY_NAME
+from simulation.story import Story
 from simulation.world import Plot
 
 

@@ -8,12 +8,13 @@ from itertools import cycle
 
 import pytest
 
-from simulation.clock import number
 from simulation.crashes import ROUNDS, judged, undisturbed
+from simulation.loop import number
 from simulation.run import simulate
 from simulation.schedule import parse
 from simulation.search import plot_of, replay
-from simulation.stories import BY_NAME, STORIES, Story
+from simulation.stories import BY_NAME, STORIES
+from simulation.story import Story
 from simulation.world import Plot
 
 SEEDS = range(300, 306)

@@ -16,12 +16,14 @@ from tests.unit.replicas.things import but
 from kubewright.rollout.planner import RollingUpdate
 from kubewright.wire.http import Request
 from simulation import crashes
-from simulation.invariants import INVARIANTS, Past
-from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, ApiStep, Step
+from simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Write
 from simulation.person import Person, going, of_class, phase
+from simulation.rules import Rule, made
+from simulation.rules.past import Past
+from simulation.rules.table import OF_MACHINES
 from simulation.run import Outcome, simulate
 from simulation.search import plot_of
-from simulation.stories import Story
+from simulation.story import Realm, Story
 from simulation.toys import api, policy
 from simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET
 from simulation.world import Plot
@@ -176,22 +178,26 @@ STORIES = (
 REFUSED = Story("toys-refused", be_refused, lambda person: not parts_of(person))
 
 
-def a_set_waits_for_those_that_go(step: Step, past: Past) -> str:
-    """No toy is created while as many as the set wants exist, those that are being deleted included."""
-    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
-        return ""
-    record = past.set_of(step.new)
-    if record is None or not record.sizes or past.late_creation(step.new["metadata"]["name"]):
+def beyond_its_size(write: Write, past: Past, _row: Rule) -> str:
+    record = past.set_of(write.after)
+    if record is None or not record.sizes or past.late_creation(write.name):
         return ""
     size = max(record.sizes.in_force(past.since()))
     return f"set {record.key} has {record.total} toys, and a size of {size}" if record.total > size else ""
 
 
-RULES = (*INVARIANTS, a_set_waits_for_those_that_go)
+WAITS = Rule(
+    "a_set_waits_for_those_that_go",
+    (MACHINES,),
+    made,
+    beyond_its_size,
+    "No toy is created while as many as the set wants exist, those that are being deleted included.",
+)
+TOYS = Realm("toys", api.install, (*OF_MACHINES, WAITS))
 
 
 def run(story: Story, plot: Plot) -> Outcome:
-    return simulate(story, plot, prepare=api.install, invariants=RULES)
+    return simulate(replace(story, realm=TOYS), plot)
 
 
 def disturbed(calm: Outcome) -> Iterator[Plot]:

@@ -11,12 +11,12 @@ import pytest
 
 from simulation import crashes
 from simulation.__main__ import main
-from simulation.clusterapi.whole.stories import BY_NAME, STORIES, run
+from simulation.clusterapi.whole.stories import BY_NAME, STORIES
 from simulation.library import fit
-from simulation.run import Outcome
+from simulation.run import Outcome, simulate
 from simulation.schedule import parse
 from simulation.search import plot_of, replay
-from simulation.stories import Story
+from simulation.story import Story
 from simulation.world import Plot
 
 DEPTH = os.environ.get("SIM", "")
@@ -75,29 +75,29 @@ def disturbed(calm: Outcome) -> Iterator[Plot]:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_story_of_a_whole_cluster_survives_crashes(story: Story) -> None:
-    calm = run(story, Plot(seed=1), quiet=QUIET_SECONDS)
+    calm = simulate(story, Plot(seed=1), quiet=QUIET_SECONDS)
     assert calm.good, (calm.violations, replay(calm, quiet=QUIET_SECONDS))
     for plot in disturbed(calm):
-        outcome = crashes.judged(run(story, plot), calm.picture)
+        outcome = crashes.judged(simulate(story, plot), calm.picture)
         assert outcome.good, (outcome.violations, replay(outcome))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stories_of_whole_clusters_in_hostile_worlds(seed: int) -> None:
     story, plot = plot_of(seed, STORIES)
-    outcome = run(story, fit(story, plot))
+    outcome = simulate(story, fit(story, plot))
     assert outcome.good, (outcome.violations, replay(outcome))
 
 
 @pytest.mark.parametrize(("name", "plot"), FOUND.values(), ids=FOUND)
 def test_a_world_that_has_found_a_fault_is_good_now(name: str, plot: Plot) -> None:
-    outcome = run(BY_NAME[name], plot)
+    outcome = simulate(BY_NAME[name], plot)
     assert outcome.good, (outcome.violations, replay(outcome))
 
 
 def test_the_command_of_a_replay_shows_the_same_world(capsys: pytest.CaptureFixture[str]) -> None:
     story, plot = plot_of(3, STORIES)
-    outcome = run(story, fit(story, plot))
+    outcome = simulate(story, fit(story, plot))
     command = replay(outcome)
     assert command.startswith(f"python -m simulation --story {story.name} --seed 3")
     assert main(shlex.split(command)[3:]) == 0
@@ -108,9 +108,12 @@ def test_the_command_of_a_replay_shows_the_same_world(capsys: pytest.CaptureFixt
     )
 
 
-def test_crash_points_of_whole_clusters_are_not_the_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--clusters", "--crashes"]) == 2
-    assert "make sim" in capsys.readouterr().out
+def test_crash_points_of_whole_clusters_are_tried_as_those_of_machines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["--story", "whole-cluster-gone-at-once", "--crashes", "--one-in", "40", "--jobs", "1"]
+    assert main(command) == 0
+    assert "nothing was violated" in capsys.readouterr().out
 
 
 WITHOUT_KEYS = re.compile(r"@.*")

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.wire.http import Request, Response
 from simulation.crashes import undisturbed
-from simulation.journal import MACHINES, ApiStep
+from simulation.journal import MACHINES, MADE, Write
 from simulation.loop import Process, SimLoop
 from simulation.run import SLACK, Outcome, Work
 from simulation.staleness import CONTROL, SLACK_SECONDS, Staleness
@@ -79,7 +79,7 @@ class Desk:
         )
 
     def happens(self, version: int) -> None:
-        self.staleness.learn(ApiStep(MACHINES, "ns/m", None, {}, version=version))
+        self.staleness.learn(Write(MACHINES, "ns/m", MADE, after={}, number=version))
 
     def received(self, version: int) -> None:
         self.staleness.received(self.manager, MACHINES, version)

@@ -39,6 +39,13 @@ def test_machines_are_made_used_rolled_replaced_and_deleted(
     lived(pytestconfig, "life_of_machines", 900, tmp_path, images)
 
 
+@pytest.mark.timeout(700)
+def test_a_machine_whose_boot_fails_says_so_and_is_given_up_soon(
+    pytestconfig: pytest.Config, tmp_path: Path, images: Path
+) -> None:
+    lived(pytestconfig, "life_of_a_failed_boot", 600, tmp_path, images)
+
+
 @pytest.mark.timeout(1600)
 def test_a_cluster_of_kubeadm_is_made_joined_healed_and_deleted(
     pytestconfig: pytest.Config, tmp_path: Path, images: Path

@@ -174,6 +174,11 @@ def judge_release(program: Cached) -> Release:
     return alone(program, HERE / "judges", f"./{program.name}", "")
 
 
+def conversions_release() -> Release:
+    """What the webhooks of Cluster API v1.14 make of objects; in a module of its own versions."""
+    return alone(judges.CONVERSIONS, HERE / "conversions", ".", "")
+
+
 def alone(program: Cached, module: Path, package: str, flags: str) -> Release:
     """A release of one program, in a folder of its own."""
     packages = {package: program.name}
@@ -206,6 +211,7 @@ def main(names: Sequence[str]) -> int:
                 scheduler_release(),
                 helm_release(),
                 *(judge_release(each) for each in (judges.GO_YAML, judges.CLCT)),
+                conversions_release(),
                 capi_release(),
                 decoder_release(),
             ):

@@ -82,7 +82,7 @@ def _guest(name: str) -> tuple[str, int]:
 
 
 def _stage(words: str) -> tuple[str, int]:
-    return f"[Service]\nExecStart=\nExecStart=/usr/lib/kubewright/stage {words}\n", 0o644
+    return f"[Service]\nExecStart=\nExecStart=/usr/lib/kubewright/stage /run/kubewright {words}\n", 0o644
 
 
 FILES: Mapping[str, tuple[str, int]] = {

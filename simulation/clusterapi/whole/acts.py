@@ -15,13 +15,14 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE,
 from kubewright.api.kinds import Kind
 from kubewright.compose.api_servers import Planes
 from kubewright.providers.sim import manifests
+from kubewright.providers.sim.spec import KubeletSettings
 from kubewright.providers.sim.tls_bootstrap import ControlPlane
-from simulation.acts import Part
-from simulation.clusterapi.whole import facts
-from simulation.clusterapi.whole.facts import name_of, runs
-from simulation.ends import End
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, PACE, Person
+from simulation import resources
+from simulation.clusterapi.whole.setup import REALM
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import PACE, Person
+from simulation.rules.facts import name_of, runs
+from simulation.story import End, Part, Realm, Story, make, nothing, patch, then
 
 VM = {"providerSpec": manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"]}
 """The VMs of clusters have the tags that those of MachineClasses have."""
@@ -50,51 +51,64 @@ def machine_spec(bootstrap: Kind[Any], infra: Kind[Any], name: str, version: str
 # ---------------------------------------------------------------- making
 
 
-async def create(person: Person, workers: int = 2, **deployment: Any) -> None:
+def create(workers: int = 2, **deployment: Any) -> Part:
     """One machine of the control plane and some workers; ``deployment`` adds to the spec of theirs."""
-    await create_without_plane(person, workers, **deployment)
-    await make_plane(person, "cp")
+    return then(create_without_plane(workers, **deployment), make_plane("cp"))
 
 
-async def create_without_plane(person: Person, workers: int = 2, **deployment: Any) -> None:
+def create_without_plane(workers: int = 2, **deployment: Any) -> Part:
     """Only the workers: they cannot join anything yet."""
-    await person.make(KUBEWRIGHT_CLUSTER, "demo", spec={})
-    await person.make(CLUSTER, "demo", spec={"infrastructureRef": ref(KUBEWRIGHT_CLUSTER, "demo")})
-    await make_workers(person, workers, **deployment)
-
-
-async def make_workers(person: Person, workers: int, **deployment: Any) -> None:
-    """A MachineDeployment and its templates."""
-    await person.make(KUBEADM_CONFIG_TEMPLATE, "md", spec={"template": {"spec": {"joinConfiguration": {}}}})
-    await person.make(KUBEWRIGHT_MACHINE_TEMPLATE, "md", spec={"template": {"spec": VM}})
-    template = {"spec": machine_spec(KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE, "md")}
-    spec = {"clusterName": "demo", "replicas": workers, "selector": {}, "template": template}
-    await person.make(MACHINE_DEPLOYMENT, "md", spec={**spec, **deployment})
-
-
-async def make_plane(person: Person, name: str) -> None:
-    """A machine of the control plane."""
-    both: dict[str, Any] = {"initConfiguration": {}, "joinConfiguration": {"controlPlane": {}}}
-    await person.make(KUBEWRIGHT_MACHINE, name, spec=VM)
-    await person.make(KUBEADM_CONFIG, name, spec=both)
-    meta = {"name": name, "namespace": NAMESPACE_NAME, "labels": PLANE_LABELS}
-    await person.make(
-        MACHINE, name, metadata=meta, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name)
+    return then(
+        make(KUBEWRIGHT_CLUSTER, "demo", spec={}),
+        make(CLUSTER, "demo", spec={"infrastructureRef": ref(KUBEWRIGHT_CLUSTER, "demo")}),
+        make_workers(workers, **deployment),
     )
 
 
-async def make_worker(person: Person, name: str) -> None:
+def make_workers(workers: int, **deployment: Any) -> Part:
+    """A MachineDeployment and its templates."""
+
+    async def part(person: Person) -> None:
+        await person.make(
+            KUBEADM_CONFIG_TEMPLATE, "md", spec={"template": {"spec": {"joinConfiguration": {}}}}
+        )
+        await person.make(KUBEWRIGHT_MACHINE_TEMPLATE, "md", spec={"template": {"spec": VM}})
+        template = {"spec": machine_spec(KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE, "md")}
+        spec = {"clusterName": "demo", "replicas": workers, "selector": {}, "template": template}
+        await person.make(MACHINE_DEPLOYMENT, "md", spec={**spec, **deployment})
+
+    return part
+
+
+def make_plane(name: str) -> Part:
+    """A machine of the control plane."""
+
+    async def part(person: Person) -> None:
+        both: dict[str, Any] = {"initConfiguration": {}, "joinConfiguration": {"controlPlane": {}}}
+        await person.make(KUBEWRIGHT_MACHINE, name, spec=VM)
+        await person.make(KUBEADM_CONFIG, name, spec=both)
+        meta = {"name": name, "namespace": NAMESPACE_NAME, "labels": PLANE_LABELS}
+        await person.make(
+            MACHINE, name, metadata=meta, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name)
+        )
+
+    return part
+
+
+def make_worker(name: str) -> Part:
     """A worker that no set controls."""
-    await person.make(KUBEWRIGHT_MACHINE, name, spec=VM)
-    await person.make(KUBEADM_CONFIG, name, spec={"joinConfiguration": {}})
-    await person.make(MACHINE, name, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name))
+    return then(
+        make(KUBEWRIGHT_MACHINE, name, spec=VM),
+        make(KUBEADM_CONFIG, name, spec={"joinConfiguration": {}}),
+        make(MACHINE, name, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name)),
+    )
 
 
 def cluster(workers: int = 2, *more: Part, **deployment: Any) -> Part:
     """What a story begins with: a cluster that is up, and then ``more``."""
 
     async def before(person: Person) -> None:
-        await create(person, workers, **deployment)
+        await create(workers, **deployment)(person)
         await person.until(lambda: running(workers)(person), "a cluster", seconds=300)
         for each in more:
             await each(person)
@@ -105,30 +119,46 @@ def cluster(workers: int = 2, *more: Part, **deployment: Any) -> Part:
 # ---------------------------------------------------------------- changing
 
 
-async def scale(person: Person, replicas: int) -> None:
+def scale(replicas: int) -> Part:
     """Another number of workers."""
-    await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"replicas": replicas}})
+    return patch(MACHINE_DEPLOYMENT, "md", {"spec": {"replicas": replicas}})
 
 
-async def roll(person: Person) -> None:
-    """Another version of all workers."""
-    await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": NEW}}}})
+roll = patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": NEW}}}})
+"""Another version of all workers."""
 
 
-async def pause(person: Person, *, paused: bool) -> None:
+def pause(*, paused: bool) -> Part:
     """Pause the cluster, or end the pause."""
-    await person.patch(CLUSTER, "demo", {"spec": {"paused": paused}})
+    return patch(CLUSTER, "demo", {"spec": {"paused": paused}})
 
 
-async def delete_machine(person: Person, name: str) -> None:
+def delete_machine(name: str) -> Part:
     """Delete a machine; its set makes another."""
-    person.deleted.add(name)
-    await person.remove(MACHINE, name)
+
+    async def part(person: Person) -> None:
+        person.deleted.add(name)
+        await person.remove(MACHINE, name)
+
+    return part
 
 
-async def annotate(person: Person, name: str, annotation: str, value: str | None = "") -> None:
+def annotate(name: str, annotation: str, value: str | None = "") -> Part:
     """Annotate a machine; None takes the annotation off."""
-    await person.patch(MACHINE, name, {"metadata": {"annotations": {annotation: value}}})
+    return patch(MACHINE, name, {"metadata": {"annotations": {annotation: value}}})
+
+
+def story(
+    name: str,
+    act: Part,
+    end: End,
+    before: Part = nothing,
+    kubelets: KubeletSettings | None = None,
+    *,
+    realm: Realm = REALM,
+) -> Story:
+    """A story of whole clusters."""
+    return Story(f"whole-cluster-{name}", act, end, before, kubelets, realm=realm)
 
 
 # ---------------------------------------------------------------- seeing
@@ -136,7 +166,7 @@ async def annotate(person: Person, name: str, annotation: str, value: str | None
 
 def machines(person: Person) -> list[Object]:
     """All machines of clusters, by name."""
-    found = person.world.journal.objects[facts.MACHINES]
+    found = person.world.journal.objects[resources.CLUSTER_MACHINES]
     return [found[key] for key in sorted(found)]
 
 
@@ -157,7 +187,7 @@ def plane(person: Person) -> ControlPlane:
     Raises:
         KeyError: there is none now.
     """
-    spec = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
+    spec = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
     found = person.world.part(Planes).find("{host}:{port}".format(**spec["controlPlaneEndpoint"]))
     if found is None:
         raise KeyError("the control plane does not serve")
@@ -174,7 +204,7 @@ def running(wanted: int, version: str = OLD, *, planes: int = 1) -> End:
         found, world = machines(person), person.world.journal
         right = [each for each in workers(person) if runs(each) and each["spec"]["version"] == version]
         vms = [vm for vm in world.vms.values() if vm.bootstrap is not None]
-        sizes = {len(found), sum(map(runs, found)), len(world.objects[facts.INFRA_MACHINES]), len(vms)}
+        sizes = {len(found), sum(map(runs, found)), len(world.objects[resources.INFRA_MACHINES]), len(vms)}
         return sizes == {wanted + planes} and len(right) == wanted and not person.broken
 
     return end
@@ -188,11 +218,8 @@ def replaced(wanted: int) -> End:
 def nothing_left(person: Person) -> bool:
     """Neither objects nor VMs."""
     journal = person.world.journal
-    return all(person.empty(each) for each in facts.OBJECTS) and not journal.vms and not person.broken
-
-
-def expect(person: Person, met: bool, what: str) -> None:
-    """If something that must be so is not, the story fails."""
-    if not met and not person.broken:
-        person.broken = f"it is not so that {what}"
-        person.world.journal.say("person", person.broken)
+    return (
+        all(person.empty(each) for each in resources.CLUSTER_OBJECTS)
+        and not journal.vms
+        and not person.broken
+    )

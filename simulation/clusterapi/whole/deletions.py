@@ -16,21 +16,21 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT
 from kubewright.api.core import PDB, POD
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.wire.gvk import Key
-from simulation.acts import Part
-from simulation.clusterapi.provider import FINALIZER, FOO_PLANE
-from simulation.clusterapi.whole import acts, facts, setup
+from simulation import resources
+from simulation.clusterapi.provider import FINALIZER
+from simulation.clusterapi.whole import acts, setup
 from simulation.clusterapi.whole.acts import (
     cluster,
-    expect,
     nothing_left,
     replaced,
     running,
+    story,
 )
-from simulation.clusterapi.whole.facts import name_of, uid_of
 from simulation.clusterapi.whole.origins import managed_elsewhere
-from simulation.ends import End
 from simulation.person import Person
-from simulation.stories import SLOW_PODS, Story
+from simulation.resources import FOO_PLANE
+from simulation.rules.facts import name_of, uid_of
+from simulation.story import SLOW_PODS, End, Part, Story, expect, patch, remove, then, until, wait
 
 DEFAULT = "default"
 GRACE_SECONDS = 30
@@ -50,9 +50,8 @@ async def choose(person: Person) -> None:
     acts.choose_victim(person)
 
 
-async def delete(person: Person) -> None:
-    """Delete the victim."""
-    await acts.delete_machine(person, person.victim)
+delete = then(lambda person: acts.delete_machine(person.victim)(person))
+"""Delete the victim."""
 
 
 def node_of(person: Person) -> str:
@@ -117,20 +116,16 @@ async def attach_volume(person: Person) -> None:
 def annotated(annotation: str) -> Part:
     """The victim has this annotation."""
 
-    async def before(person: Person) -> None:
-        await acts.annotate(person, person.victim, annotation)
-
-    return before
+    return lambda person: acts.annotate(person.victim, annotation)(person)
 
 
 def with_timeouts(**timeouts: str) -> Part:
     """All workers have these time-outs: a set writes those of its template onto its machines, in place."""
 
-    async def before(person: Person) -> None:
-        await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": timeouts}}})
-        await person.wait(3.0)
-
-    return before
+    return then(
+        patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": timeouts}}}),
+        wait(3.0),
+    )
 
 
 # ---------------------------------------------------------------- what holds a machine
@@ -143,7 +138,7 @@ def hold_by(annotation: str) -> Part:
         await delete(person)
         await person.wait(HELD_SECONDS)
         expect(person, has_vm(person), "a hook holds the VM")
-        await acts.annotate(person, person.victim, annotation, None)
+        await acts.annotate(person.victim, annotation, None)(person)
 
     return act
 
@@ -200,10 +195,10 @@ def expect_no_wait(seconds: float = 15.0) -> Part:
 async def delete_before_its_node(person: Person) -> None:
     """A machine that never became a Node: not even a hook before the drain holds it."""
     before = {name_of(each) for each in acts.workers(person)}
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.until(lambda: len(acts.workers(person)) > 2, "a third worker")
     person.victim = next(name_of(each) for each in acts.workers(person) if name_of(each) not in before)
-    await acts.annotate(person, person.victim, f"{names.PRE_DRAIN_HOOK_PREFIX}/held")
+    await acts.annotate(person.victim, f"{names.PRE_DRAIN_HOOK_PREFIX}/held")(person)
     await delete(person)
 
 
@@ -211,7 +206,7 @@ async def delete_last_plane(person: Person) -> None:
     """The only machine of the control plane: its Node does not matter any more, so no pod is waited for."""
     person.victim = "cp"
     await run_pod(person)
-    await acts.delete_machine(person, "cp")
+    await acts.delete_machine("cp")(person)
     await person.wait(UNSEEN_SECONDS)
 
 
@@ -223,7 +218,7 @@ def without_plane(person: Person) -> bool:
 
 async def delete_one_of_two_planes(person: Person) -> None:
     """Another machine of the control plane is there: the Node matters."""
-    await acts.make_plane(person, "cp-2")
+    await acts.make_plane("cp-2")(person)
     await person.until(
         lambda: running(2, planes=2)(person), "two of the control plane", seconds=acts.PATIENCE
     )
@@ -232,18 +227,24 @@ async def delete_one_of_two_planes(person: Person) -> None:
     await delete_with_pod(person)
 
 
-async def delete_while_the_plane_is_deleted(person: Person) -> None:
-    """The control plane is being deleted, so nothing of a Node is waited for."""
-    await person.patch(FOO_PLANE, "demo", {"metadata": {"finalizers": [FINALIZER]}, "status": _PLAIN})
-    await person.patch(FOO_PLANE, "demo", {"status": _PLAIN}, "status")
-    await person.remove(FOO_PLANE, "demo")
-    await person.wait(2.0)
-    await expect_no_wait()(person)
-    await person.until(lambda: _replaced_elsewhere(person), "another worker", seconds=acts.PATIENCE)
-    await person.patch(FOO_PLANE, "demo", {"metadata": {"finalizers": None}})
-
-
 _PLAIN = {"externalManagedControlPlane": False}
+
+
+def _replaced_elsewhere(person: Person) -> bool:
+    """Two workers run, the victim has no VM, and there is no machine of a control plane."""
+    return running(2, planes=0)(person) and not has_vm(person)
+
+
+delete_while_the_plane_is_deleted = then(
+    patch(FOO_PLANE, "demo", {"metadata": {"finalizers": [FINALIZER]}, "status": _PLAIN}),
+    patch(FOO_PLANE, "demo", {"status": _PLAIN}, "status"),
+    remove(FOO_PLANE, "demo"),
+    wait(2.0),
+    expect_no_wait(),
+    until(_replaced_elsewhere, "another worker", acts.PATIENCE),
+    patch(FOO_PLANE, "demo", {"metadata": {"finalizers": None}}),
+)
+"""The control plane is being deleted, so nothing of a Node is waited for."""
 
 
 async def delete_without_its_cluster(person: Person) -> None:
@@ -262,7 +263,7 @@ async def delete_without_its_cluster(person: Person) -> None:
 
 async def leave_and_delete_cluster(person: Person) -> None:
     """A user deletes the deployment and keeps its sets and machines; they go with the Cluster."""
-    (deployment,) = person.world.journal.objects[facts.DEPLOYMENTS].values()
+    (deployment,) = person.world.journal.objects[resources.CLUSTER_DEPLOYMENTS].values()
     person.deleted.add(uid_of(deployment))
     await person.remove(MACHINE_DEPLOYMENT, "md", propagation="Orphan")
     await person.wait(20.0)
@@ -289,18 +290,10 @@ TWO = replaced(2)
 
 def _story(name: str, act: Part, *before: Part, end: End = TWO) -> Story:
     begin = cluster(2, choose, *before)
-    return Story(f"whole-cluster-{name}", act, end, begin, SLOW_PODS)
+    return story(name, act, end, begin, SLOW_PODS)
 
 
-async def _before_elsewhere(person: Person) -> None:
-    await managed_elsewhere(person)
-    await choose(person)
-    await run_pod(person)
-
-
-def _replaced_elsewhere(person: Person) -> bool:
-    """Two workers run, the victim has no VM, and there is no machine of a control plane."""
-    return running(2, planes=0)(person) and not has_vm(person)
+_before_elsewhere = then(managed_elsewhere, choose, run_pod)
 
 
 STORIES = (
@@ -339,15 +332,15 @@ STORIES = (
         with_timeouts(nodeDrainTimeout="60s", nodeVolumeDetachTimeout="10s", nodeDeletionTimeout="10s"),
     ),
     _story("gone-with-pods", delete_cluster, run_pod, end=nothing_left),
-    Story(
-        "whole-cluster-drained-elsewhere",
+    story(
+        "drained-elsewhere",
         delete_with_pod,
         _replaced_elsewhere,
         _before_elsewhere,
         SLOW_PODS,
     ),
-    Story(
-        "whole-cluster-plane-ends",
+    story(
+        "plane-ends",
         delete_while_the_plane_is_deleted,
         _replaced_elsewhere,
         _before_elsewhere,

@@ -14,19 +14,19 @@ from kubewright.api.core import NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.wire.gvk import Key
-from simulation.acts import Part
-from simulation.clusterapi.whole import acts, facts
+from simulation import resources
+from simulation.clusterapi.whole import acts
 from simulation.clusterapi.whole.acts import (
     choose_victim,
     cluster,
     replaced,
     running,
+    story,
     workers,
 )
-from simulation.clusterapi.whole.facts import name_of
-from simulation.ends import End
 from simulation.person import Person
-from simulation.stories import Story
+from simulation.rules.facts import name_of
+from simulation.story import End, Part, Story, expect, make, then, wait
 
 STARTUP_SECONDS, UNHEALTHY_SECONDS = 90.0, 60.0
 LONG = 400.0
@@ -49,16 +49,11 @@ def check(**more: Any) -> Part:
         **more,
     }
 
-    async def before(person: Person) -> None:
-        await person.make(MACHINE_HEALTH_CHECK, "workers", spec=spec)
-        await person.wait(2.0)
-
-    return before
+    return then(make(MACHINE_HEALTH_CHECK, "workers", spec=spec), wait(2.0))
 
 
-async def make_repair_template(person: Person) -> None:
-    """What a request for a repair is made from."""
-    await person.make(facts.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
+make_repair_template = make(resources.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
+"""What a request for a repair is made from."""
 
 
 def vm_of(person: Person, name: str) -> Vm:
@@ -69,9 +64,10 @@ def vm_of(person: Person, name: str) -> Vm:
 # ---------------------------------------------------------------- what makes a machine unhealthy
 
 
-async def annotate(person: Person) -> None:
-    """A user asks for the replacement."""
-    await acts.annotate(person, choose_victim(person), names.REMEDIATE_MACHINE_ANNOTATION)
+annotate = then(
+    lambda person: acts.annotate(choose_victim(person), names.REMEDIATE_MACHINE_ANNOTATION)(person)
+)
+"""A user asks for the replacement."""
 
 
 async def fail(person: Person) -> None:
@@ -102,7 +98,7 @@ async def report_disk_pressure(person: Person) -> None:
 async def never_become_a_node(person: Person) -> None:
     """A new machine never becomes a Node."""
     before = {vm.name for vm in person.vms}
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.until(lambda: {vm.name for vm in person.vms} > before, "a third worker")
     (new,) = (vm for vm in person.vms if vm.name not in before)
     person.victim = new.name
@@ -124,22 +120,22 @@ async def recover(person: Person) -> None:
 
 async def skip_remediation(person: Person) -> None:
     """The machine is excluded from remediation, until a user takes that back."""
-    await acts.annotate(person, choose_victim(person), names.SKIP_REMEDIATION_ANNOTATION)
+    await acts.annotate(choose_victim(person), names.SKIP_REMEDIATION_ANNOTATION)(person)
     await person.wait(2.0)
     person.world.cloud.order(vm_of(person, person.victim).id, {"disk-pressure"})
     await person.wait(LONG)
     expect_kept(person)
-    await acts.annotate(person, person.victim, names.SKIP_REMEDIATION_ANNOTATION, None)
+    await acts.annotate(person.victim, names.SKIP_REMEDIATION_ANNOTATION, None)(person)
 
 
 async def pause_machine(person: Person) -> None:
     """The machine is paused, until a user ends that."""
-    await acts.annotate(person, choose_victim(person), names.PAUSED_ANNOTATION)
+    await acts.annotate(choose_victim(person), names.PAUSED_ANNOTATION)(person)
     await person.wait(2.0)
     person.world.cloud.order(vm_of(person, person.victim).id, {"disk-pressure"})
     await person.wait(LONG)
     expect_kept(person)
-    await acts.annotate(person, person.victim, names.PAUSED_ANNOTATION, None)
+    await acts.annotate(person.victim, names.PAUSED_ANNOTATION, None)(person)
 
 
 async def too_many(person: Person) -> None:
@@ -149,14 +145,14 @@ async def too_many(person: Person) -> None:
         person.world.cloud.order(each.id, {"disk-pressure"})
     await person.wait(LONG)
     there = {vm.name for vm in person.vms}
-    acts.expect(person, {first.name, second.name} <= there, "none of two unhealthy machines is replaced")
+    expect(person, {first.name, second.name} <= there, "none of two unhealthy machines is replaced")
     person.victim = second.name
     person.world.cloud.order(first.id, set())
 
 
 async def be_unhealthy_without_an_owner(person: Person) -> None:
     """A machine that a user made is unhealthy: it is marked, and no owner replaces it."""
-    await acts.make_worker(person, "lone")
+    await acts.make_worker("lone")(person)
     await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
     person.world.cloud.order(vm_of(person, "lone").id, {"disk-pressure"})
     await person.until(
@@ -168,7 +164,7 @@ async def be_unhealthy_without_an_owner(person: Person) -> None:
 async def ask_another_controller(person: Person) -> None:
     """Another controller is asked to repair the machine, and does; nothing is replaced."""
     await report_disk_pressure(person)
-    asked = person.world.journal.objects[facts.REPAIRS]
+    asked = person.world.journal.objects[resources.REPAIRS]
     await person.until(lambda: bool(asked), "a request for a repair", seconds=LONG)
     await person.wait(LONG)
     expect_kept(person)
@@ -177,18 +173,18 @@ async def ask_another_controller(person: Person) -> None:
 
 def repaired(person: Person) -> bool:
     """The victim was kept, and the request for its repair is withdrawn."""
-    return kept(2)(person) and person.empty(facts.REPAIRS)
+    return kept(2)(person) and person.empty(resources.REPAIRS)
 
 
 async def add_the_plane_late(person: Person) -> None:
     """Workers wait for a control plane, for longer than they may take to start: none is replaced."""
-    await acts.create_without_plane(person)
+    await acts.create_without_plane()(person)
     await check()(person)
     await person.until(lambda: len(workers(person)) == 2, "two workers", seconds=acts.PATIENCE)
     before = list(map(name_of, workers(person)))
     await person.wait(LONG)
-    acts.expect(person, before == list(map(name_of, workers(person))), "no worker is replaced meanwhile")
-    await acts.make_plane(person, "cp")
+    expect(person, before == list(map(name_of, workers(person))), "no worker is replaced meanwhile")
+    await acts.make_plane("cp")(person)
 
 
 def why_not_remediated(person: Person, name: str) -> str:
@@ -199,7 +195,7 @@ def why_not_remediated(person: Person, name: str) -> str:
 
 
 def expect_kept(person: Person) -> None:
-    acts.expect(person, person.victim in {vm.name for vm in person.vms}, f"{person.victim} is kept")
+    expect(person, person.victim in {vm.name for vm in person.vms}, f"{person.victim} is kept")
 
 
 def kept(wanted: int) -> End:
@@ -208,7 +204,7 @@ def kept(wanted: int) -> End:
 
 
 def _story(name: str, act: Part, end: End, count: int = 2, **spec: Any) -> Story:
-    return Story(f"whole-cluster-{name}", act, end, before=cluster(count, check(**spec)))
+    return story(name, act, end, before=cluster(count, check(**spec)))
 
 
 STORIES = (
@@ -223,13 +219,13 @@ STORIES = (
     _story("machine-paused", pause_machine, replaced(2)),
     _story("too-many-unhealthy", too_many, replaced(3), count=3, maxUnhealthy=1),
     _story("out-of-range", too_many, replaced(3), count=3, unhealthyRange="[1-1]"),
-    Story("whole-cluster-plane-late", add_the_plane_late, running(2)),
-    Story(
-        "whole-cluster-repaired",
+    story("plane-late", add_the_plane_late, running(2)),
+    story(
+        "repaired",
         ask_another_controller,
         repaired,
         before=cluster(
-            2, make_repair_template, check(remediationTemplate=acts.ref(facts.REPAIR_TEMPLATE, "fix"))
+            2, make_repair_template, check(remediationTemplate=acts.ref(resources.REPAIR_TEMPLATE, "fix"))
         ),
     ),
     _story("unowned-unhealthy", be_unhealthy_without_an_owner, running(3)),

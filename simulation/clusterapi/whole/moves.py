@@ -17,12 +17,12 @@ from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.kinds import Kind
 from simulation.clusterapi.whole import acts, setup
-from simulation.clusterapi.whole.acts import cluster, running
-from simulation.clusterapi.whole.facts import name_of
+from simulation.clusterapi.whole.acts import cluster, running, story
 from simulation.clusterapi.whole.health import check
-from simulation.journal import Object
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation.journal import NAMESPACE_NAME, Object
+from simulation.person import Person
+from simulation.rules.facts import name_of
+from simulation.story import expect, expected, remove, then, until, wait
 
 HOUR = 3600.0
 MOVED: tuple[Kind[Any], ...] = (
@@ -44,24 +44,20 @@ DROPPED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managed
 # ---------------------------------------------------------------- pauses
 
 
-async def pause(person: Person) -> None:
-    """What a user wants meanwhile is done later."""
-    await acts.pause(person, paused=True)
-    await person.wait(5)
-    await acts.scale(person, 3)
-    await person.wait(60)
-    await acts.pause(person, paused=False)
+pause = then(acts.pause(paused=True), wait(5), acts.scale(3), wait(60), acts.pause(paused=False))
+"""What a user wants meanwhile is done later."""
 
 
-async def pause_and_delete(person: Person) -> None:
-    """Machines and the Cluster itself are deleted while it is paused: all of it waits."""
-    await acts.pause(person, paused=True)
-    await person.wait(5)
-    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
-    await person.remove(CLUSTER, "demo")
-    await person.wait(60)
-    acts.expect(person, len(person.world.journal.vms) == 3, "a paused cluster keeps its VMs")
-    await acts.pause(person, paused=False)
+pause_and_delete = then(
+    acts.pause(paused=True),
+    wait(5),
+    lambda person: acts.delete_machine(name_of(acts.workers(person)[0]))(person),
+    remove(CLUSTER, "demo"),
+    wait(60),
+    expected(lambda person: len(person.world.journal.vms) == 3, "a paused cluster keeps its VMs"),
+    acts.pause(paused=False),
+)
+"""Machines and the Cluster itself are deleted while it is paused: all of it waits."""
 
 
 # ---------------------------------------------------------------- moves
@@ -69,7 +65,7 @@ async def pause_and_delete(person: Person) -> None:
 
 async def move(person: Person) -> None:
     """Nothing is made twice, and nothing is lost."""
-    await acts.pause(person, paused=True)
+    await acts.pause(paused=True)(person)
     await person.wait(5)
     vms = sorted(person.world.journal.vms)
     there = list(_listed(person))
@@ -79,19 +75,20 @@ async def move(person: Person) -> None:
     for kind, each in there:
         await _arrive(person, kind, each, uids)
     await person.wait(5)
-    await acts.pause(person, paused=False)
+    await acts.pause(paused=False)(person)
     await person.until(lambda: running(2)(person), "the cluster as it was", seconds=acts.PATIENCE)
-    acts.expect(person, sorted(person.world.journal.vms) == vms, "the VMs are the same as before the move")
-    await acts.scale(person, 3)
+    expect(person, sorted(person.world.journal.vms) == vms, "the VMs are the same as before the move")
+    await acts.scale(3)(person)
 
 
-async def move_and_delete(person: Person) -> None:
-    """What was moved can be deleted: the VMs are found under their new owners."""
-    await move(person)
-    await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
-    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
-    await person.wait(5)
-    await person.remove(CLUSTER, "demo")
+move_and_delete = then(
+    move,
+    until(running(3), "three workers", acts.PATIENCE),
+    lambda person: acts.delete_machine(name_of(acts.workers(person)[0]))(person),
+    wait(5),
+    remove(CLUSTER, "demo"),
+)
+"""What was moved can be deleted: the VMs are found under their new owners."""
 
 
 def _listed(person: Person) -> Iterator[tuple[Kind[Any], Object]]:
@@ -130,13 +127,13 @@ async def _arrive(person: Person, kind: Kind[Any], found: Object, uids: dict[str
 async def rotate_kubeconfig(person: Person) -> None:
     """Workers come while the kubeconfig goes, is wrong for a while, and is made anew."""
     secret = kubeconfig_secret("demo")
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.remove(SECRET, secret)
     await person.wait(2)
-    await acts.scale(person, 4)
+    await acts.scale(4)(person)
     await person.patch(SECRET, secret, {"stringData": {"value": "no kubeconfig"}})
     await person.until(lambda: running(4)(person), "four workers", seconds=acts.PATIENCE)
-    await acts.scale(person, 2)
+    await acts.scale(2)(person)
 
 
 # ---------------------------------------------------------------- out of reach
@@ -160,20 +157,20 @@ async def _wait_an_hour(person: Person, away: Callable[[], None], back: Callable
     vms = {vm.id for vm in person.vms}
     away()
     await person.wait(60)
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.wait(HOUR - 60)
-    acts.expect(person, vms <= {vm.id for vm in person.vms}, "no VM goes because its cluster is away")
+    expect(person, vms <= {vm.id for vm in person.vms}, "no VM goes because its cluster is away")
     back()
     await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
-    acts.expect(person, vms <= {vm.id for vm in person.vms}, "no VM goes because its cluster was away")
+    expect(person, vms <= {vm.id for vm in person.vms}, "no VM goes because its cluster was away")
 
 
 STORIES = (
-    Story("whole-cluster-paused", pause, running(3), before=cluster()),
-    Story("whole-cluster-paused-and-gone", pause_and_delete, acts.nothing_left, before=cluster()),
-    Story("whole-cluster-moved", move, running(3), before=cluster()),
-    Story("whole-cluster-moved-and-gone", move_and_delete, acts.nothing_left, before=cluster()),
-    Story("whole-cluster-kubeconfig", rotate_kubeconfig, running(2), before=cluster()),
-    Story("whole-cluster-out-of-sight", cut_managers_off, running(3), before=cluster(2, check())),
-    Story("whole-cluster-without-power", stop_the_plane, running(3), before=cluster(2, check())),
+    story("paused", pause, running(3), before=cluster()),
+    story("paused-and-gone", pause_and_delete, acts.nothing_left, before=cluster()),
+    story("moved", move, running(3), before=cluster()),
+    story("moved-and-gone", move_and_delete, acts.nothing_left, before=cluster()),
+    story("kubeconfig", rotate_kubeconfig, running(2), before=cluster()),
+    story("out-of-sight", cut_managers_off, running(3), before=cluster(2, check())),
+    story("without-power", stop_the_plane, running(3), before=cluster(2, check())),
 )

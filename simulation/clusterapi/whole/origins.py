@@ -27,12 +27,15 @@ from kubewright.pki.facts import public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.tls_bootstrap import PlaneRequest
 from kubewright.runtime.credentials.contents import read_secret
-from simulation.clusterapi.provider import FOO_PLANE
-from simulation.clusterapi.whole import acts, facts
-from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
-from simulation.clusterapi.whole.facts import name_of
-from simulation.person import NAMESPACE_NAME, Person
-from simulation.stories import Story
+from simulation import resources
+from simulation.clusterapi.whole import acts
+from simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running, story
+from simulation.clusterapi.whole.setup import BESIDE_A_POOL
+from simulation.journal import NAMESPACE_NAME
+from simulation.person import Person
+from simulation.resources import FOO_PLANE
+from simulation.rules.facts import name_of
+from simulation.story import then, until
 
 HOST, PORT = "127.0.0.1", 30_001
 ENDPOINT = {"host": HOST, "port": PORT}
@@ -50,7 +53,7 @@ async def lose_data(person: Person) -> None:
     """The data of a worker are deleted before its VM is asked for: they are made again, and it joins."""
     await person.make(KUBEADM_CONFIG, "w", spec={"joinConfiguration": {}})
     await person.make(MACHINE, "w", spec=acts.machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, "w"))
-    secrets, key = person.world.journal.objects[facts.SECRETS], f"{NAMESPACE_NAME}/w"
+    secrets, key = person.world.journal.objects[resources.SECRETS], f"{NAMESPACE_NAME}/w"
     await person.until(lambda: key in secrets, "data", seconds=acts.PATIENCE)
     await person.remove(SECRET, "w")
     await person.make(KUBEWRIGHT_MACHINE, "w", spec=VM)
@@ -135,7 +138,7 @@ async def bring_control_plane(person: Person) -> None:
     await person.make(FOO_PLANE, "demo", spec={"version": OLD})
     refs = {"infrastructureRef": ref(KUBEWRIGHT_CLUSTER, "demo"), "controlPlaneRef": ref(FOO_PLANE, "demo")}
     await person.make(CLUSTER, "demo", spec=refs)
-    await acts.make_workers(person, 2)
+    await acts.make_workers(2)(person)
     await person.wait(2)
     await person.patch(KUBEWRIGHT_CLUSTER, "demo", {"status": {"ready": True}}, "status")
     await make_kubeconfig(person, pair)
@@ -145,7 +148,7 @@ async def bring_control_plane(person: Person) -> None:
 
 async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     """The kubeconfig of the cluster, as its control plane provider brings it."""
-    owned_by = person.world.journal.objects[facts.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
+    owned_by = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
     owner = OwnerReference(
         api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )
@@ -158,15 +161,12 @@ async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     )
 
 
-async def managed_elsewhere(person: Person) -> None:
-    """A cluster whose control plane is managed elsewhere, and that is up."""
-    await bring_control_plane(person)
-    await person.until(lambda: running(2, planes=0)(person), "a cluster", seconds=300)
+managed_elsewhere = then(bring_control_plane, until(running(2, planes=0), "a cluster", 300))
+"""A cluster whose control plane is managed elsewhere, and that is up."""
 
 
-async def remove(person: Person) -> None:
-    """The Cluster goes; its infrastructure is not ours to take down, so that nothing holds it."""
-    await person.remove(CLUSTER, "demo")
+remove = then(lambda person: person.remove(CLUSTER, "demo"))
+"""The Cluster goes; its infrastructure is not ours to take down, so that nothing holds it."""
 
 
 # ---------------------------------------------------------------- two worlds
@@ -178,9 +178,9 @@ async def grow_both(person: Person) -> None:
     await person.roll("pool", "large")
     await acts.roll(person)
     await person.change("pool", replicas=3)
-    await acts.scale(person, 3)
+    await acts.scale(3)(person)
     await person.wait(2.0)
-    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
+    await acts.delete_machine(name_of(acts.workers(person)[0]))(person)
     await person.delete_machine(str(person.machines[0]["metadata"]["name"]))
     await person.wait(200.0)  # longer than it takes until an orphan is found and confirmed
 
@@ -207,9 +207,9 @@ def _pool(person: Person) -> list[Mapping[str, Any]]:
 
 
 STORIES = (
-    Story("whole-cluster-data-lost", lose_data, running(3), before=cluster()),
-    Story("whole-cluster-own-data", bring_data, without_plaintext),
-    Story("whole-cluster-managed-elsewhere", bring_control_plane, running(2, planes=0)),
-    Story("whole-cluster-managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
-    Story("whole-cluster-beside-a-pool", grow_both, both, before=cluster(2, make_pool)),
+    story("data-lost", lose_data, running(3), before=cluster()),
+    story("own-data", bring_data, without_plaintext),
+    story("managed-elsewhere", bring_control_plane, running(2, planes=0)),
+    story("managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
+    story("beside-a-pool", grow_both, both, cluster(2, make_pool), realm=BESIDE_A_POOL),
 )

@@ -5,13 +5,11 @@ Called by    ``stories``.
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import MACHINE, MACHINE_DEPLOYMENT
-from simulation.acts import Part
 from simulation.clusterapi.whole import acts
-from simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, workers
-from simulation.clusterapi.whole.facts import name_of, runs
-from simulation.ends import End
+from simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, story, workers
 from simulation.person import Person
-from simulation.stories import Story
+from simulation.rules.facts import name_of, runs
+from simulation.story import End, Part, Story, expect, patch, then, until, wait
 
 
 def bounds(surge: int | str, unavailable: int | str) -> dict[str, object]:
@@ -19,11 +17,8 @@ def bounds(surge: int | str, unavailable: int | str) -> dict[str, object]:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-async def scale(person: Person) -> None:
-    """Up, and then down."""
-    await acts.scale(person, 3)
-    await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
-    await acts.scale(person, 1)
+scale = then(acts.scale(3), until(running(3), "three workers", acts.PATIENCE), acts.scale(1))
+"""Up, and then down."""
 
 
 async def scale_and_roll(person: Person) -> None:
@@ -32,18 +27,16 @@ async def scale_and_roll(person: Person) -> None:
     await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"replicas": 4, "template": template}})
 
 
-async def roll_and_scale(person: Person) -> None:
-    """A fourth worker while three are rolled."""
-    await acts.roll(person)
-    await person.wait(2.0)
-    await acts.scale(person, 4)
+roll_and_scale = then(acts.roll, wait(2.0), acts.scale(4))
+"""A fourth worker while three are rolled."""
 
 
-async def roll_back(person: Person) -> None:
-    """Another version, and before it is everywhere the first one again."""
-    await acts.roll(person)
-    await person.wait(1.0)
-    await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": OLD}}}})
+roll_back = then(
+    acts.roll,
+    wait(1.0),
+    patch(MACHINE_DEPLOYMENT, "md", {"spec": {"template": {"spec": {"version": OLD}}}}),
+)
+"""Another version, and before it is everywhere the first one again."""
 
 
 async def delete_one_of_old(person: Person) -> None:
@@ -51,9 +44,9 @@ async def delete_one_of_old(person: Person) -> None:
     await acts.roll(person)
     before = [name_of(each) for each in workers(person)]
     await person.wait(30.0)
-    acts.expect(person, [name_of(each) for each in workers(person)] == before, "no machine is replaced yet")
+    expect(person, [name_of(each) for each in workers(person)] == before, "no machine is replaced yet")
     person.victim = before[0]
-    await acts.delete_machine(person, before[0])
+    await acts.delete_machine(before[0])(person)
 
 
 def versions(*wanted: str) -> End:
@@ -70,8 +63,8 @@ def versions(*wanted: str) -> End:
 async def mark_one(person: Person) -> None:
     """One fewer, and a user says which."""
     person.victim = name_of(workers(person)[1])
-    await acts.annotate(person, person.victim, names.DELETE_MACHINE_ANNOTATION)
-    await acts.scale(person, 1)
+    await acts.annotate(person.victim, names.DELETE_MACHINE_ANNOTATION)(person)
+    await acts.scale(1)(person)
 
 
 async def relabel(person: Person) -> None:
@@ -109,21 +102,21 @@ def the_same(wanted: int, label: str) -> End:
 
 
 def _rolled(name: str, surge: int | str, unavailable: int | str, act: Part = scale_and_roll) -> Story:
-    return Story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
+    return story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
 
 
 STORIES = (
-    Story("whole-cluster-scaled", scale, running(1), before=cluster()),
-    Story("whole-cluster-marked", mark_one, acts.replaced(1), before=cluster()),
-    Story("whole-cluster-rolled", acts.roll, running(2, NEW), before=cluster()),
-    _rolled("whole-cluster-surge-1", 1, 0),
-    _rolled("whole-cluster-surge-0", 0, 1),
-    _rolled("whole-cluster-surge-half", "50%", "50%", roll_and_scale),
-    Story("whole-cluster-relabelled", relabel, the_same(4, "tier"), before=cluster(4)),
-    Story("whole-cluster-hash-off", take_hash_off, the_same(2, names.TEMPLATE_HASH_LABEL), before=cluster()),
-    Story("whole-cluster-rolled-back", roll_back, running(2), before=cluster()),
-    Story(
-        "whole-cluster-on-delete",
+    story("scaled", scale, running(1), before=cluster()),
+    story("marked", mark_one, acts.replaced(1), before=cluster()),
+    story("rolled", acts.roll, running(2, NEW), before=cluster()),
+    _rolled("surge-1", 1, 0),
+    _rolled("surge-0", 0, 1),
+    _rolled("surge-half", "50%", "50%", roll_and_scale),
+    story("relabelled", relabel, the_same(4, "tier"), before=cluster(4)),
+    story("hash-off", take_hash_off, the_same(2, names.TEMPLATE_HASH_LABEL), before=cluster()),
+    story("rolled-back", roll_back, running(2), before=cluster()),
+    story(
+        "on-delete",
         delete_one_of_old,
         versions(OLD, NEW),
         before=cluster(2, strategy={"type": "OnDelete"}),

@@ -37,12 +37,15 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.wire.http import Request, Response
+from simulation import resources
 from simulation.clusterapi import provider
-from simulation.clusterapi.whole import facts
-from simulation.journal import CONTROL, EVENTS, WORKLOAD, Written
+from simulation.journal import CONTROL, EVENTS, WORKLOAD
 from simulation.loop import Process
-from simulation.network import READS, Host, Line
-from simulation.tally import MANAGER
+from simulation.network import Host, Line
+from simulation.requests import carried_out
+from simulation.rules.memories import ClusterPast
+from simulation.rules.table import OF_MACHINES, OF_WHOLE_CLUSTERS
+from simulation.story import Realm
 from simulation.world import World
 
 DRIVER = "sim"
@@ -72,16 +75,16 @@ def install(world: World) -> None:
         infra.world({}, DRIVER, _ignore, VM_SETTINGS),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
-    foreign = partial(provider.definitions, facts.FOREIGN)
-    world.managers.extra_worlds.append(ApiWorld("foo", (), _no_controllers, definitions=foreign))
+    others = partial(provider.definitions, resources.OTHER_PROVIDERS)
+    world.managers.extra_worlds.append(ApiWorld("foo", (), _no_controllers, definitions=others))
     world.managers.own_worlds = _worlds
     world.managers.connect = networks.connect
-    for each in (*facts.OBJECTS, *facts.GARBAGE_COLLECTED, facts.REPAIRS, EVENTS):
+    for each in (*resources.CLUSTER_OBJECTS, *resources.GARBAGE_COLLECTED, resources.REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
-    world.control.host.on_answered.append(partial(record_write, world, CONTROL))
+    world.control.host.on_answered.append(partial(carried_out, world.journal, CONTROL))
     vms: set[str] = set()
-    world.journal.listen(lambda _step: vms.update(world.journal.vms))
+    world.journal.listen(lambda _write: vms.update(world.journal.vms))
     world.other_requests = lambda: (
         REQUESTS_AT_START * (1 + sum(world.counts.faults.values()) + world.counts.kills)
         + REQUESTS_PER_VM * len(vms)
@@ -126,19 +129,12 @@ class Networks:
                 raise Disconnected(str(error)) from None
 
         host = Host(WORKLOAD, self._world.clock(f"workload network {next(self._numbers)}"))
-        host.on_answered += [self._world.tally.answered, partial(record_write, self._world, WORKLOAD)]
+        host.on_answered += [self._world.tally.answered, partial(carried_out, self._world.journal, WORKLOAD)]
         host.up(self._servers, handle)
         self._hosts.append(host)
         if self._away:
             host.refuse()
         return Line(host, client)
-
-
-def record_write(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
-    """Put a write that a manager has made into the journal, for the rules."""
-    if request.method not in READS and client.startswith(MANAGER) and response.status < 400:
-        write = Written(client, cluster, request.method, request.path, request.body)
-        world.journal.written(write)
 
 
 def _nowhere(client: Process) -> Connect:
@@ -165,3 +161,19 @@ def _no_controllers(_environment: Environment, _chosen: Sequence[str]) -> Runnab
 def _ignore(_name: str) -> Listener:
     """Calls are counted by the injector."""
     return lambda _ended: None
+
+
+REALM = Realm(
+    "whole clusters",
+    install,
+    rules=OF_WHOLE_CLUSTERS,
+    memories=(ClusterPast,),
+    rounds=("crash",),
+    plans=True,
+    harmed=False,
+)
+BESIDE_A_POOL = replace(
+    REALM,
+    rules=(*(rule for rule in OF_MACHINES if rule.name != "no_vm_without_a_machine"), *OF_WHOLE_CLUSTERS),
+)
+"""Where the rules of machines hold too, but for a VM that a user makes and no machine wants."""

@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kubewright.api.admission import Rules
+from kubewright.api.bootstrap import conversion as bootstrap_conversion
 from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.bootstrap import validate as bootstrap_rules
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.capacity import manifests as capacity
 from kubewright.api.capacity.v1alpha1 import CAPACITY_RESERVE
 from kubewright.api.capacity.validate import reserve_warnings, validate_reserve
+from kubewright.api.cluster import conversion as cluster_conversion
 from kubewright.api.cluster import manifests as cluster_manifests
 from kubewright.api.cluster import validate
 from kubewright.api.cluster.v1beta1 import (
@@ -43,6 +45,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
 )
+from kubewright.api.conversion import converter
 from kubewright.api.crd import Definition, crd
 from kubewright.api.faults import FieldError
 from kubewright.api.infra import manifests as infra_manifests
@@ -198,3 +201,13 @@ def with_migrated(rules: Iterable[Rules[Any]], migrated: Kinds) -> tuple[Rules[A
     """The rules; those of ``machine.sapcloud.io`` among them judge the kinds of classes, too."""
     stricter = {each.kind.resource: each for each in rules_of_machines(migrated)}
     return tuple(stricter.get(each.kind.resource, each) for each in rules)
+
+
+def conversions(version_of: Callable[[str, str], str]) -> Mapping[tuple[str, str], Callable[[Any, str], Any]]:
+    """What converts objects of kinds with two versions, by group and kind, for a server that serves both
+    (``crds_of_today`` of ``cluster.manifests`` and ``bootstrap.manifests``).
+
+    ``version_of`` answers in which apiVersion objects of a group and kind are read, by their contract.
+    """
+    tables = (*cluster_conversion.TABLES, *bootstrap_conversion.TABLES)
+    return {(t.kind.resource.group, t.kind.resource.kind): converter(t, version_of) for t in tables}

@@ -11,12 +11,13 @@ Invariants.  ``NodeSpec`` and everything below it is complete, and so are addres
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
 
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import (
     ATOMIC,
     Condition,
+    Int64,
     KubeObject,
     LabelSelector,
     Quantity,
@@ -96,6 +97,12 @@ class NodeCondition(Value, frozen=True, kw_only=True):
     message: Annotated[str, doc("Why, in a sentence for people.")] = ""
 
 
+class NodeSwap(Value, frozen=True, kw_only=True):
+    """The swap space of a machine."""
+
+    capacity: Annotated[Int64 | None, doc("How many bytes it has.")] = None
+
+
 class NodeSystemInfo(Value, frozen=True, kw_only=True, omit_defaults=False):
     """What a kubelet says about its machine, as it stands in the status of the Node.
 
@@ -120,6 +127,7 @@ class NodeSystemInfo(Value, frozen=True, kw_only=True, omit_defaults=False):
     kube_proxy_version: Annotated[str, doc("The version of kube-proxy.", required=True)] = ""
     operating_system: Annotated[str, doc("The operating system, such as linux.", required=True)] = ""
     architecture: Annotated[str, doc("The architecture, such as amd64.", required=True)] = ""
+    swap: Annotated[NodeSwap | UnsetType, doc("The swap space of the machine.")] = UNSET
 
 
 class NodeAddress(Value, frozen=True, kw_only=True):

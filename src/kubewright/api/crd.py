@@ -18,7 +18,7 @@ from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from msgspec import Meta, Struct, json, structs
+from msgspec import Meta, Struct, UnsetType, json, structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import PRESERVE, ObjectMeta
@@ -65,21 +65,12 @@ class Definition:
     """Rules of whole objects (``x-kubernetes-validations``), which a kube-apiserver enforces."""
 
 
-def crd(definition: Definition) -> Schema:
-    """The CustomResourceDefinition (``apiextensions.k8s.io/v1``) of a kind."""
+def crd(definition: Definition, *others: Definition) -> Schema:
+    """The CustomResourceDefinition (``apiextensions.k8s.io/v1``) of a kind.
+
+    Its objects are stored in the version of ``definition``, and served in those of ``others`` beside.
+    """
     resource = definition.kind.resource
-    version: Schema = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": json.decode(_root(definition.kind))},
-    }
-    if definition.rules:
-        version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [dict(r) for r in definition.rules]
-    if subresources := _subresources(definition):
-        version["subresources"] = subresources
-    if definition.columns:
-        version["additionalPrinterColumns"] = [_column(column) for column in definition.columns]
     names: Schema = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -101,9 +92,25 @@ def crd(definition: Definition) -> Schema:
             "group": resource.group,
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [version],
+            "versions": [_version(definition, storage=True), *(_version(each) for each in others)],
         },
     }
+
+
+def _version(definition: Definition, *, storage: bool = False) -> Schema:
+    version: Schema = {
+        "name": definition.kind.resource.version,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": json.decode(_root(definition.kind))},
+    }
+    if definition.rules:
+        version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [dict(r) for r in definition.rules]
+    if subresources := _subresources(definition):
+        version["subresources"] = subresources
+    if definition.columns:
+        version["additionalPrinterColumns"] = [_column(column) for column in definition.columns]
+    return version
 
 
 def schema_of(annotation: Any) -> Schema:
@@ -131,7 +138,7 @@ def _composed(annotation: Any) -> Schema:
     """A union, a list or a map."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return _union([arg for arg in args if arg is not type(None)], annotation)
+        return _union([arg for arg in args if arg not in (type(None), UnsetType)], annotation)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
         return {"type": "array", "items": schema_of(args[0])}
     if isinstance(origin, type) and issubclass(origin, Mapping) and args[0] is str:

@@ -25,9 +25,31 @@ def doc(text: str, *, required: bool = False, **schema: Json) -> Meta:
     return Meta(description=text, extra={"required": required, "schema": schema})
 
 
+def text(sentence: str, most: int, *, least: int = 1, required: bool = False, **schema: Json) -> Meta:
+    """As ``doc``, of a text that has from ``least`` to ``most`` characters."""
+    shortest = {"minLength": least} if least else {}
+    return doc(sentence, required=required, maxLength=most, **shortest, **schema)
+
+
+def keyed(*names: str) -> dict[str, Json]:
+    """Schema of a list whose entries are told apart by these fields."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(names)}
+
+
+def rules(*pairs: tuple[str, str], **more: Json) -> dict[str, Json]:
+    """Schema of what must hold beyond types: pairs of a rule (CEL) and what is said where it does not."""
+    found = [{"rule": rule, "message": message, **more} for rule, message in pairs]
+    return {"x-kubernetes-validations": found}
+
+
 def extra_schema(**schema: Json) -> Meta:
     """As ``doc``, without a description: keywords that are merged into the OpenAPI schema of a type."""
     return Meta(extra={"required": False, "schema": schema})
+
+
+def written(zero: Json) -> Meta:
+    """Says of a field that Go writes it even where it is unset, and what for."""
+    return Meta(extra={"written": zero})
 
 
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}

@@ -22,7 +22,7 @@ Seen = TypeVar("Seen")
 Wait = TypeVar("Wait", float, timedelta)
 
 AT_ONCE = timedelta(0)
-"""Look again at once, because the steps of this pass change what is counted."""
+"""Look again at once. No more is meant by it: that no later decider is asked, a plan says in ``last``."""
 
 SOONEST = timedelta(microseconds=1)
 """The finest that a timedelta has."""
@@ -72,11 +72,6 @@ class Plan(Generic[S]):
     last: bool = field(default=False, kw_only=True)
     silent: bool = field(default=False, kw_only=True)
 
-    @property
-    def ends_the_pass(self) -> bool:
-        """As ``last``; so does, until every room says it, a plan with steps and the wake-up ``AT_ONCE``."""
-        return self.last or (bool(self.steps) and self.wake == AT_ONCE)
-
     def then(self, after: Self) -> Self:
         """Both plans as one: these steps before those, the earlier wake-up, and all that is awaited."""
         because = "; ".join(each.because for each in (self, after) if each.because)
@@ -94,7 +89,7 @@ class Plan(Generic[S]):
 def in_order(
     deciders: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P, *, otherwise: str = ""
 ) -> P:
-    """``plan``, then the plans of all deciders up to the first that ends the pass.
+    """``plan``, then the plans of all deciders up to the first that is the ``last``.
 
     ``otherwise``: the reason of the result if none of them gives one.
     """
@@ -102,7 +97,7 @@ def in_order(
         if (found := decider(seen)) is not None:
             begun = plan.because or plan.steps or plan.awaits or plan.wake is not None
             plan = plan.then(found) if begun else found
-            if found.ends_the_pass:
+            if found.last:
                 break
     return plan if plan.because else replace(plan, because=otherwise)
 

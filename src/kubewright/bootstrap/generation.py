@@ -13,6 +13,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kubewright.api.bootstrap.names import Format
+from kubewright.api.bootstrap.parts import SecretSource
 from kubewright.api.bootstrap.v1beta1 import (
     BootstrapTokenDiscovery,
     ClusterConfiguration,
@@ -23,7 +24,6 @@ from kubewright.api.bootstrap.v1beta1 import (
     JoinControlPlane,
     KubeadmConfigSpec,
     Networking,
-    SecretSource,
     User,
 )
 from kubewright.api.bootstrap.validate import defaulted

@@ -38,9 +38,9 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.kube.informer import Informers
 from kubewright.pki.certificates import Identity
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.controller import Controller, only, spec_or_life
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics

@@ -39,15 +39,13 @@ from kubewright.base.clock import stamp
 from kubewright.base.names import fnv32a, safe_encode
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Failures, MetadataKeys, Reasons, Seen, Words
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.member import Member
-from kubewright.replicas.objects import INVALID, reference, with_hash
-from kubewright.replicas.set.policy import Failure, SetPolicy, with_failure
-from kubewright.replicas.set.policy import Words as SetWords
-from kubewright.replicas.set.policy import counted as set_counted
+from kubewright.replicas.objects import INVALID, Member, reference, with_hash
+from kubewright.replicas.set.seen import Failure, SetPolicy, with_failure
 from kubewright.replicas.set.seen import Seen as SeenOfSet
+from kubewright.replicas.set.seen import Words as SetWords
+from kubewright.replicas.set.seen import counted as set_counted
 from kubewright.rollout.model import Rank
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
@@ -249,13 +247,13 @@ class Deployments(DeploymentPolicy[Deployment, ReplicaSet, PodMember]):
         """As ``rank``: the same at all times."""
         return rank
 
-    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
+    def status(self, seen: Seen[Deployment, ReplicaSet, PodMember], failures: Failures) -> DeploymentStatus:
         """The status to write, from what was seen after a pass and what happened in it."""
         return structs.replace(
             seen.written.status,
-            **counted(seen, outcome),
+            **counted(seen, failures),
             terminating_replicas=sum(not pod.alive for pod in seen.all_members),
-            conditions=conditions(seen, outcome, DeploymentCondition, {}),
+            conditions=conditions(seen, failures, DeploymentCondition, {}),
         )
 
 

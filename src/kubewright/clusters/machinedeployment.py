@@ -67,8 +67,17 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.clusters import owned, paces
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import ChangeDeployment, Outcome, Seen, Step
+from kubewright.replicas.deployment.seen import (
+    ChangeDeployment,
+    Decider,
+    DeploymentPolicy,
+    Failures,
+    MetadataKeys,
+    Reasons,
+    Seen,
+    Step,
+    Words,
+)
 from kubewright.replicas.deployment.status import counted
 from kubewright.replicas.objects import INVALID, read_selector, with_hash
 from kubewright.rollout.model import Group, Rank
@@ -81,16 +90,16 @@ READY_OF = (ConditionType.MACHINE_SET_READY, ConditionType.AVAILABLE)
 DeploymentSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
 
-def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+def deployment_status(seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     before = seen.written.status
     if seen.deleting:
-        return structs.replace(before, **counted(seen, outcome))
-    found = with_conditions(before.conditions, _conditions(seen, outcome), seen.wall)
+        return structs.replace(before, **counted(seen, failures))
+    found = with_conditions(before.conditions, _conditions(seen, failures), seen.wall)
     ready = summary(found, READY_OF)
     return structs.replace(
         before,
-        **counted(seen, outcome),
+        **counted(seen, failures),
         selector=before.selector if seen.problem else _selector_text(seen),
         phase=phase(seen),
         conditions=found if ready is None else with_conditions(found, (ready,), seen.wall),
@@ -113,11 +122,11 @@ def _selector_text(seen: DeploymentSeen) -> str:
     return str(selectors.from_object(to_builtins(seen.deployment.spec.selector)))
 
 
-def _conditions(seen: DeploymentSeen, outcome: Outcome) -> Iterator[Condition]:
+def _conditions(seen: DeploymentSeen, failures: Failures) -> Iterator[Condition]:
     if seen.problem:
         yield false_condition(ConditionType.MACHINE_SET_READY, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
         return
-    yield _set_ready(seen, outcome)
+    yield _set_ready(seen, failures)
     wanted = seen.deployment.spec.replicas
     floor, available = seen.strategy.limits(wanted).floor, seen.counts.available
     if available >= floor:
@@ -127,12 +136,12 @@ def _conditions(seen: DeploymentSeen, outcome: Outcome) -> Iterator[Condition]:
     yield false_condition(ConditionType.AVAILABLE, Reason.WAITING_FOR_AVAILABLE_MACHINES, WARNING, message)
 
 
-def _set_ready(seen: DeploymentSeen, outcome: Outcome) -> Condition:
+def _set_ready(seen: DeploymentSeen, failures: Failures) -> Condition:
     """What the current set says of itself, or why there is none."""
     condition_type = ConditionType.MACHINE_SET_READY
     waiting = false_condition(condition_type, Reason.WAITING_FOR_MACHINE_SET, INFO)
-    if outcome.create_error:
-        message = outcome.create_error[:MESSAGE_CHARS]
+    if failures.create_error:
+        message = failures.create_error[:MESSAGE_CHARS]
         return false_condition(condition_type, Reason.WAITING_FOR_MACHINE_SET, ERROR, message)
     if seen.current is None:
         return waiting
@@ -300,7 +309,7 @@ def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
     if meta == seen.written.metadata:
         return Plan()
     after = structs.replace(seen.written, metadata=meta)
-    return Plan((ChangeDeployment(after),), AT_ONCE, "the deployment is its cluster's")
+    return Plan((ChangeDeployment(after),), AT_ONCE, "the deployment is its cluster's", last=True)
 
 
 def await_rollout(seen: DeploymentSeen) -> Plan[Step]:
@@ -398,6 +407,6 @@ class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, Machine
         """Belonging to a cluster, and rollouts at a time."""
         return (set_cluster_owner, await_rollout)
 
-    def status(self, seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+    def status(self, seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
         """As ``deployment_status``."""
-        return deployment_status(seen, outcome)
+        return deployment_status(seen, failures)

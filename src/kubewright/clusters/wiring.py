@@ -38,9 +38,9 @@ from kubewright.clusters.machineset.policy import Looker, MachineSets
 from kubewright.clusters.node import CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions import Connect, by_sockets
 from kubewright.kube.informer import Change, Informer
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.controller import Controller, ToKeys, only, spec_or_life
 from kubewright.runtime.metrics import register_families
 from kubewright.runtime.references.registry import References
@@ -84,8 +84,8 @@ def wire_replicas(environment: Environment, references: References) -> tuple[Con
     deployments = Deployments(MachineDeployments(clusters), caches, recorder, index=index)
     set_controller, deployment_controller = sets.controller(metrics), deployments.controller(metrics)
     lookup.subscribe(set_controller.enqueue)
-    set_controller.watches(clusters, of_cluster(sets.sets))
-    deployment_controller.watches(clusters, of_cluster(deployments.deployments))
+    set_controller.watches(clusters, of_cluster(sets.objects))
+    deployment_controller.watches(clusters, of_cluster(deployments.objects))
     return deployment_controller, set_controller
 
 

@@ -18,11 +18,12 @@ Called by    ``guard``, around every call; drivers for ``provider_spec`` and ``o
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from kubewright.api.machine.v1alpha1 import MachineClass, SecretReference
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS, MESSAGE_CHARS
@@ -83,7 +84,47 @@ def provider_spec(raw: Mapping[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"providerSpec: {plainly(str(error))}") from None
+        raise InvalidArgument(f"providerSpec: {plainly(_with_choices(kind, str(error)))}") from None
+
+
+def _with_choices(kind: Any, message: str) -> str:
+    """A message of msgspec with what the field may be, where it says what it is not, or a pattern that the
+    driver's author has described."""
+    reason, at, path = message.partition(" - at `$")
+    if "enum value" not in reason and "matching regex" not in reason:
+        return message
+    found = [inspect.type_info(kind)]
+    for part in re.findall(r"[A-Za-z_]\w*|\[", path):
+        found = [inner for each in found for inner in _inside(each, part)]
+    hint = next((hint for each in found if (hint := _may_be(each))), "")
+    reason = (
+        f"{reason}; it may be {hint}" if "enum value" in reason else f"Expected {hint}" if hint else reason
+    )
+    return f"{reason}{at}{path}"
+
+
+def _inside(of: Any, part: str) -> list[Any]:
+    """The types that a part of a path leads to: a field's name, or a bracket for what a list or map holds."""
+    if isinstance(of, inspect.UnionType):
+        return [inner for each in of.types for inner in _inside(each, part)]
+    if isinstance(of, inspect.StructType):
+        return [each.type for each in of.fields if each.encode_name == part]
+    held = getattr(of, "item_type", None) or getattr(of, "value_type", None)
+    return [held] if held is not None and part == "[" else []
+
+
+def _may_be(of: Any) -> str:
+    if isinstance(of, inspect.UnionType):
+        return next((hint for each in of.types if (hint := _may_be(each))), "")
+    if isinstance(of, inspect.Metadata):
+        told = (of.extra_json_schema or {}).get("description", "")
+        return str(told) or _may_be(of.type)
+    values: Iterable[Any] = ()
+    if isinstance(of, inspect.LiteralType):
+        values = of.values
+    elif isinstance(of, inspect.EnumType):
+        values = (each.value for each in of.cls)
+    return ", ".join(str(each) for each in values if each != "")
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):

@@ -51,7 +51,7 @@ from kubewright.infra.provision import class_request, cloud_owner, effective, mi
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller, only, spec_or_existence, spec_or_life
-from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 

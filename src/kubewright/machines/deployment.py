@@ -60,16 +60,20 @@ from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.decide import FROZEN, frozen_by_count, is_frozen
 from kubewright.machines.machineset.member import CHOSEN_PRIORITY, MachineMember, ranking
-from kubewright.replicas.deployment.policy import Decider, DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import (
     AnnotateMembers,
     ChangeDeployment,
     ChangeSet,
+    Decider,
+    DeploymentPolicy,
+    Failures,
     MemberAnnotations,
-    Outcome,
+    MetadataKeys,
+    Reasons,
     RecordEvent,
     Seen,
     Step,
+    Words,
 )
 from kubewright.replicas.deployment.status import TRUE, Copies, Statement, conditions, counted
 from kubewright.replicas.objects import INVALID, annotated, with_annotations, with_hash
@@ -193,7 +197,7 @@ def follow_freeze(seen: DeploymentSeen) -> Plan[Step]:
             if key not in s.metadata.annotations
         )
         after = annotated(written, key, "")
-        return Plan((*asked, ChangeDeployment(after)), AT_ONCE, "a user asks to unfreeze its sets")
+        return Plan((*asked, ChangeDeployment(after)), AT_ONCE, "a user asks to unfreeze its sets", last=True)
     frozen = any(names.frozen(each.metadata.labels) for each in seen.sets)
     if frozen == (names.FREEZE_LABEL in written.metadata.labels):
         return Plan()
@@ -201,7 +205,7 @@ def follow_freeze(seen: DeploymentSeen) -> Plan[Step]:
     wanted = {**labels, names.FREEZE_LABEL: names.TRUE} if frozen else labels
     after = structs.replace(written, metadata=structs.replace(written.metadata, labels=wanted))
     because = "a set of it is frozen" if frozen else "no set of it is frozen"
-    return Plan((ChangeDeployment(after),), AT_ONCE, because)
+    return Plan((ChangeDeployment(after),), AT_ONCE, because, last=True)
 
 
 def roll_back(seen: DeploymentSeen) -> Plan[Step]:
@@ -228,12 +232,14 @@ def roll_back(seen: DeploymentSeen) -> Plan[Step]:
     after = structs.replace(after, spec=structs.replace(spec, template=template))
     after = with_annotations(after, {**written.metadata.annotations, **earlier})
     message = f'Rolled back deployment "{written.name}" to revision {target.revision}'
-    return Plan((ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, message)), AT_ONCE, message)
+    steps = (ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, message))
+    return Plan(steps, AT_ONCE, message, last=True)
 
 
 def _refused(after: MachineDeployment, reason: str, message: str) -> Plan[Step]:
     """Clear the request, and then tell why: an event of a write that meets a conflict would be told twice."""
-    return Plan((ChangeDeployment(after), RecordEvent(reason, message, warning=True)), AT_ONCE, message)
+    steps = (ChangeDeployment(after), RecordEvent(reason, message, warning=True))
+    return Plan(steps, AT_ONCE, message, last=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +268,7 @@ def trigger_deletions(seen: DeploymentSeen) -> Plan[Step]:
     if found.text != annotations.get(key, ""):
         steps.append(ChangeDeployment(annotated(seen.written, key, found.text)))
         reasons.append(why_rewritten(found))
-    return Plan(tuple(steps), AT_ONCE if steps else None, "; ".join(reasons))
+    return Plan(tuple(steps), AT_ONCE if steps else None, "; ".join(reasons), last=bool(steps))
 
 
 def why_rewritten(found: Triggered) -> str:
@@ -305,7 +311,7 @@ def _time(text: str) -> str:
     return text
 
 
-def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+def deployment_status(seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     members = seen.all_members
     preserved = sum(member.preserved_failed for member in members)
@@ -313,9 +319,9 @@ def deployment_status(seen: DeploymentSeen, outcome: Outcome) -> MachineDeployme
     troubles = [member.failure_summary for member in members if member.failure_summary is not None]
     return structs.replace(
         seen.written.status,
-        **counted(seen, outcome),
+        **counted(seen, failures),
         preserved_failed_replicas=preserved,
-        conditions=conditions(seen, outcome, MachineDeploymentCondition, copies, preserved),
+        conditions=conditions(seen, failures, MachineDeploymentCondition, copies, preserved),
         failed_machines=tuple(sorted(troubles, key=lambda trouble: trouble.name)),
     )
 
@@ -412,9 +418,9 @@ class MachineDeployments(DeploymentPolicy[MachineDeployment, MachineSet, Machine
         """Freezing, deletions that cluster-autoscaler asks for, and rollbacks."""
         return (follow_freeze, trigger_deletions, roll_back)
 
-    def status(self, seen: DeploymentSeen, outcome: Outcome) -> MachineDeploymentStatus:
+    def status(self, seen: DeploymentSeen, failures: Failures) -> MachineDeploymentStatus:
         """As ``deployment_status``."""
-        return deployment_status(seen, outcome)
+        return deployment_status(seen, failures)
 
 
 MACHINE_DEPLOYMENTS = MachineDeployments()

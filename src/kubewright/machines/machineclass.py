@@ -55,7 +55,7 @@ from kubewright.machines.caches import Shared, class_key, secret_keys
 from kubewright.machines.machine.applied import condition
 from kubewright.runtime.controller import Controller, only, spec_or_existence, spec_or_life
 from kubewright.runtime.in_use import InUse
-from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

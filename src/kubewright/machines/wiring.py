@@ -25,11 +25,11 @@ from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.metrics import families
 from kubewright.machines.migration import wiring as migration
 from kubewright.machines.orphans import vms as orphans
-from kubewright.machines.rolling.wiring import RollingNodes
+from kubewright.machines.rolling.act import RollingNodes
 from kubewright.machines.settings import MACHINE_TAINT, ROLLOUT_NODES, MachineSettings, SetSettings
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.metrics import register_families
 from kubewright.runtime.sessions.session import NAMELESS
@@ -48,7 +48,7 @@ def sets(environment: Environment, chosen: Sequence[str], settings: SetSettings)
     unhealthy = metrics.counter(
         UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
     )
-    policy = LimitedMachineSets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
+    policy = LimitedMachineSets(settings, deployments.objects, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
     register_families(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]

@@ -5,8 +5,8 @@ Theory.      What a set and a deployment do is the same in machine.sapcloud.io, 
              template rolled out and sizes sets. What differs is passed in as one policy per level: kinds,
              what a member is and when it is ready, how one is created, which are deleted first, what is
              written where and in which words. No code here asks which API it is.
-Map          objects.py   the fields that sets have in every API; selectors, owners, adopting and disowning
-             member.py    what is known of one member; the names of new ones, from their number
+Map          objects.py   the fields that sets have in every API; selectors, owners, adopting and disowning;
+                          what is known of one member, and the names of new ones, from their number
              members.py   the index of members: the facts about each, by owner
              writes.py    many requests at once, within bounds; writes without an answer
              set/         the controller of sets

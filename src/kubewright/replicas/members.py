@@ -23,8 +23,7 @@ from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.objects import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import BY_UID, WITHOUT_CONTROLLER, M, Member, Obj, namespace_if_uncontrolled
 from kubewright.replicas.writes import Creations
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.pace import FEW_MEMBERS

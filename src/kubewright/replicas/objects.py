@@ -1,29 +1,46 @@
-"""What the objects of every API have in common, and who owns them: selectors and owner references. Pure.
+"""What the objects of every API have in common, who owns them, and what is known of a member. Pure.
 
 Fields.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same fields for the same things:
              ``spec.replicas``, ``spec.selector``, ``spec.template.metadata``, ``spec.minReadySeconds``. They
-             are read as they are; a policy only says what differs (``set.policy``).
+             are read as they are; a policy only says what differs (``set.seen``).
 Owners.      An owner's children are those that it controls and that its selector matches. It adopts what
              matches and has no controller, and disowns what it controls and no longer matches; in an API
              whose policy says ``keeps_controlled`` it keeps that. The list of
              owner references is replaced as a whole, so each patch names the version that was read
              (``kube.patches.onto``): it fails if another controller was faster.
+Members.     Most of what happens to a child of a set (an address, a heartbeat) means nothing to
+             the set. ``Member`` has the facts that every API has; a policy adds its own by inheritance.
+Names.       Each member of a set has a number, from which the end of its name is computed, and carries it in
+             an annotation. The next member gets the number after the
+             highest that the set ever had: among the members in the cache, those that this process has
+             seen before, and the number in the set's annotation. So two controllers that see the same
+             choose the same names, and the server answers ``AlreadyExists`` to the second; an older cache
+             shows no higher number, and leads to names that exist. The highest number is written on the
+             set before the member that carries it is deleted or disowned (``set.decide``), so no name is
+             used twice, and what a machine's VM left behind is not mistaken for a later machine's
+             (docs/decisions/0005 and 0015).
 Invariants.  A selector that is missing, empty or wrong matches nothing. References of other owners stay.
-Called by    all of ``replicas``; the templates of contexts.
+             Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
+             modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
+             ``SPACE`` members of a set have different names.
+Called by    all of ``replicas``; the templates of contexts. ``members`` reads each version of a child once.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs, to_builtins
 
 from kubewright.api.diff import Patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import LabelSelector, Object, ObjectMeta, OwnerReference, owner_of
+from kubewright.api.meta import KubeObject, LabelSelector, Object, ObjectMeta, OwnerReference, owner_of
+from kubewright.base.names import ALPHABET, child_name
 from kubewright.kube.patches import onto
 from kubewright.wire import selectors
-from kubewright.wire.errors import BadRequest
+from kubewright.wire.errors import ApiError, BadRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
 
@@ -153,6 +170,15 @@ class RemoveFinalizer:
     """Remove our finalizer from the owner, since it has no child any more: a step of a plan."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotCreated:
+    """Tell that the server refuses to create this set now that it is asked again: a step of a plan. The first
+    request may still come."""
+
+    new: SetObject
+    error: ApiError
+
+
 def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
     """A selector and what is wrong with it. A wrong, missing or empty one matches nothing."""
     try:
@@ -207,3 +233,126 @@ def disowned(child: Object, owner: Object) -> Patch:
 
 def _owned_by(child: Object, owners: list[OwnerReference]) -> Patch:
     return onto({"metadata": {"ownerReferences": to_builtins(owners) or None}}, child.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One child, as far as replicas are concerned. A policy's own facts are added by inheritance.
+
+    ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its
+    index among the members that its set has ever had; 0 if the set did not count it. ``moved``:
+    it came from another set, and the size of its own may not count it yet (``rollout.planner``).
+    """
+
+    key: Key
+    uid: str
+    owner_uid: str
+    labels: Mapping[str, str]
+    deleting: bool
+    created: float = 0.0
+    ready_since: float | None = None
+    number: int = 0
+    moved: bool = False
+    version: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def alive(self) -> bool:
+        """Not being deleted."""
+        return not self.deleting
+
+    @property
+    def takes_place(self) -> bool:
+        """Whether it may still use something that a rollout must not have too much of."""
+        return True
+
+    @property
+    def ready(self) -> bool:
+        """Ready now, in the sense of its API."""
+        return self.ready_since is not None
+
+    @property
+    def up(self) -> bool:
+        """Alive and ready, or as near to ready as a member of its API can come."""
+        return self.alive and self.ready
+
+    def available_at(self, now: float, min_ready: float) -> bool:
+        """Up for at least ``min_ready`` seconds; a member that is being deleted is not available."""
+        if not self.up:
+            return False
+        return min_ready <= 0 or (self.ready_since is not None and self.ready_since + min_ready <= now)
+
+
+Obj = TypeVar("Obj", bound=KubeObject)
+"""The object of a member."""
+M = TypeVar("M", bound=Member)
+
+
+def until_available(members: Iterable[Member], min_ready: float, now: float) -> float | None:
+    """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
+    if min_ready <= 0:
+        return None
+    waits = [
+        member.ready_since + min_ready - now
+        for member in members
+        if member.up and member.ready_since is not None and member.ready_since + min_ready > now
+    ]
+    return min(waits, default=None)
+
+
+LETTERS = 5
+SPACE: int = len(ALPHABET) ** LETTERS
+"""How many names a set has: 14,348,907."""
+
+
+def new_names(of: ObjectMeta, last: int, taken: Collection[str], size: int) -> tuple[str, ...]:
+    """Names for ``size`` new members of a set.
+
+    Args:
+        of: the metadata of the set.
+        last: the highest number that a member of the set ever had; 0 for none.
+        taken: names that cannot be used.
+        size: how many.
+    """
+    names = (child_name(of.name, letters(of.uid, each)) for each in count(last + 1))
+    return tuple(islice((name for name in names if name not in taken), size))
+
+
+def letters(set_uid: str, number: int) -> str:
+    """The five letters at the end of the name of the member with this number."""
+    factor, shift = _factor_and_shift(set_uid)
+    left, found = (number * factor + shift) % SPACE, ""
+    for _ in range(LETTERS):
+        left, index = divmod(left, len(ALPHABET))
+        found += ALPHABET[index]
+    return found
+
+
+def number_of(set_uid: str, name: str) -> int:
+    """The number that the last five letters of a name stand for; 0 if no name of the set ends like this."""
+    value = 0
+    for letter in reversed(name[-LETTERS:]):
+        if letter not in ALPHABET:
+            return 0
+        value = value * len(ALPHABET) + ALPHABET.index(letter)
+    factor, shift = _factor_and_shift(set_uid)
+    return (value - shift) * int(pow(factor, -1, SPACE)) % SPACE
+
+
+def verified_number(set_uid: str, name: str, number: int) -> int:
+    """``number`` from the member's annotation, if the member's name ends as that number demands; else 0.
+
+    A member that a user or another controller created may have a name of the same shape, and annotations
+    may be copied.
+    """
+    return number if number > 0 and letters(set_uid, number) == name[-LETTERS:] else 0
+
+
+def _factor_and_shift(set_uid: str) -> tuple[int, int]:
+    """Factor and shift. The factor is no multiple of 3, so no two numbers below ``SPACE`` share a name."""
+    digest = hashlib.sha256(set_uid.encode()).digest()
+    factor, shift = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
+    return factor - factor % 3 + 1, shift

@@ -20,7 +20,6 @@ Called by    ``set`` and ``deployment``: before each look, before and after each
              ``Creations``, so that sets and deployments share them.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -33,14 +32,12 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
-from kubewright.replicas.objects import SetObject, key_of, with_replicas
+from kubewright.replicas.objects import NotCreated, SetObject, key_of, with_replicas
+from kubewright.runtime.kernel import side_by_side
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, is_stale
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
-MAX_IN_FLIGHT = 32
-"""Most requests of one pass in flight."""
-
 Effect = Callable[[T], Awaitable[KubewrightError | None]]
 
 
@@ -76,7 +73,7 @@ def stale_or(error: KubewrightError | None, what: str) -> KubewrightError | None
 
 
 async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """Batches of 1, 2, 4, 8 … with at most ``MAX_IN_FLIGHT`` in flight; the errors of the last batch."""
+    """Batches of 1, 2, 4, 8 … with a bounded number in flight; the errors of the last batch."""
     done, size = 0, 1
     while done < len(items):
         if errors := await run_parallel(items[done : done + size], effect):
@@ -86,21 +83,8 @@ async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightEr
 
 
 async def run_parallel(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """All items, at most ``MAX_IN_FLIGHT`` in flight; the errors in the order of the items."""
-    if len(items) == 1:  # the usual case: without a task of its own
-        error = await effect(items[0])
-        return [error] if error is not None else []
-    found: list[KubewrightError | None] = [None] * len(items)
-    todo = iter(enumerate(items))
-
-    async def work() -> None:
-        for number, item in todo:
-            found[number] = await effect(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(MAX_IN_FLIGHT, len(items))):
-            group.create_task(work())
-    return [error for error in found if error is not None]
+    """As ``kernel.side_by_side``: the errors alone, in the order of the items."""
+    return [error for error in await side_by_side(items, effect) if error is not None]
 
 
 class Stale(KubewrightError):
@@ -124,14 +108,6 @@ class SetCreation:
 
     new: SetObject
     until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A set in doubt that the server refused when asked again: the first request may still come."""
-
-    new: SetObject
-    error: ApiError
 
 
 class Creations:
@@ -193,7 +169,23 @@ class Doubts:
         """The effect of the last write is known: the caches show it, or it had none."""
         self._open.pop(deployment, None)
 
-    async def resolve(self, deployment: Key, uid: str) -> Refused | None:
+    def open(self, deployment: Key, uid: str) -> bool:
+        """Whether the server has to be asked what came of the last write of the deployment of this uid. What
+        the caches show, or what cannot come any more, is resolved."""
+        match self._open.get(deployment):
+            case Written(key=key, version=version) as doubt:
+                header = self._cache_of(doubt).header(key)
+                asked = header is not None and str(header.version) == version
+            case SetCreation(new, until) if _belongs_to(new, uid):
+                expired = self._client.clock.monotonic() >= until
+                asked = not expired and self._sets.header(key_of(new)) is None
+            case _:
+                asked = False
+        if not asked:
+            self.resolved(deployment)
+        return asked
+
+    async def resolve(self, deployment: Key, uid: str) -> NotCreated | None:
         """Return when the caches show what came of everything that the deployment of this uid has written.
 
         Returns:
@@ -203,22 +195,20 @@ class Doubts:
             Stale: the caches do not show it yet.
             KubewrightError: the server could not be asked.
         """
-        match self._open.get(deployment):
+        if not self.open(deployment, uid):
+            return None
+        match self._open[deployment]:
             case Written() as doubt:
                 await self._catch_up(doubt)
-            case SetCreation(new) as doubt if _belongs_to(new, uid):
+            case SetCreation(new):
                 try:
-                    await self._ask_again(doubt)
+                    await self._ask_again(new)
                 except ApiError as error:
-                    return Refused(new, error)
+                    return NotCreated(new, error)
         self.resolved(deployment)
         return None
 
     async def _catch_up(self, doubt: Written) -> None:
-        cache = self._sets if doubt.kind is self._sets.kind else self._deployments
-        header = cache.header(doubt.key)
-        if header is None or str(header.version) != doubt.version:
-            return
         try:
             live = await self._client.get(doubt.kind, doubt.key)
         except NotFound as error:
@@ -228,14 +218,14 @@ class Doubts:
         if live.metadata.resource_version != doubt.version:
             raise Stale(f"the cache does not show yet what {doubt.key} is now")
 
-    async def _ask_again(self, doubt: SetCreation) -> None:
-        key, expired = key_of(doubt.new), self._client.clock.monotonic() >= doubt.until
-        if expired or self._sets.header(key) is not None:
-            return
+    async def _ask_again(self, new: SetObject) -> None:
         try:
-            await self._client.create(self._sets.kind, with_replicas(doubt.new, 0))
+            await self._client.create(self._sets.kind, with_replicas(new, 0))
         except AlreadyExists:
-            raise Stale(f"the cache does not show yet that {key} was created") from None
+            raise Stale(f"the cache does not show yet that {key_of(new)} was created") from None
+
+    def _cache_of(self, doubt: Written) -> Informer[Any]:
+        return self._sets if doubt.kind is self._sets.kind else self._deployments
 
 
 def _belongs_to(new: SetObject, uid: str) -> bool:

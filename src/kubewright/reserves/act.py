@@ -52,8 +52,7 @@ from kubewright.reserves.seen import (
 )
 from kubewright.reserves.sizing import pool_of
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
-from kubewright.runtime.refused import in_full
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome, in_full
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Environment
 from kubewright.wire.errors import AlreadyExists, ApiError, is_refusal

@@ -8,8 +8,7 @@ Tour, in the order of use:
 ``kernel``      one pass over one object: the skeleton of every reconciler
 ``reports``     writes statuses, not too often; ``pace``: how often (pure)
 ``passes``      the last pass of each key, for users who ask; ``records``: what is kept of one, as a value
-``refused``     what a reconciler does about a write that is refused; ``in_use``: keeps what others need
-``writer``      writes finalizers, status and other parts of objects
+``in_use``      keeps what others need
 ``calls``       calls that take long, beside the workers: one for each key
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``references``  objects of kinds known only at run time, looked up by reference; watched while they are used

@@ -17,8 +17,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.passes import idle
-from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key

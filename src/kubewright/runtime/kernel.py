@@ -30,8 +30,10 @@ Hooks.       How a controller is built, file by file:
              ``looks_again`` the status is of a second look after the steps: ``look_again``
              ``urgent``      whether the status says what failed in this pass, and has no pace
              ``tell_problem``  what is wrong with the object as it is: told once (``reports.report_problem``)
-             ``refused``     the API server refuses a write, or a read, for good. By default users are told
-                             by an event, and the pass comes again after a pause; or raise it
+             ``refused``     the API server refuses a write, or a read, for good: a role is missing, or a rule
+                             of validation or a webhook says no. That does not end by itself in seconds, and
+                             is no failure of ours: backing off would hide it. By default users are told by
+                             an event, and the pass comes again after a pause; or raise it
              ``tell``        how an event is sent
              ``reported``    the status is written, or need not be: what is remembered of it, and when to look
                              again
@@ -49,25 +51,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
 
 from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, ObjectMeta, with_finalizer, without_finalizer
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event, Plan
 from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Informer
-from kubewright.kube.patches import onto
+from kubewright.kube.patches import Contested, onto
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.pace import UNPACED, Pace
-from kubewright.runtime.passes import idle, planned
-from kubewright.runtime.refused import in_full, tell
+from kubewright.runtime.passes import failed, idle, planned
 from kubewright.runtime.reports import Reports
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
+
+REFUSED = "FailedUpdate"
+"""The reason of the event about a write that is refused."""
 
 MAX_IN_FLIGHT = 32
 """Most requests of one pass in flight."""
@@ -76,17 +83,12 @@ Effect = Awaitable[Any] | None
 """How a step is performed: by this coroutine, or (None) it just was."""
 
 
-class Reported(Object, Protocol):
-    """An object with a status."""
-
-    @property
-    def status(self) -> Any: ...
-
-
-Obj = TypeVar("Obj", bound=Reported)
+Obj = TypeVar("Obj", bound=Object)
 View = TypeVar("View")
 P = TypeVar("P", bound=Plan[Any])
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class Outcome:
@@ -228,7 +230,7 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
         Raises:
             ApiError: it is no use to tell users.
         """
-        return tell(error, about, self.recorder, self.refusal(error))
+        return tell_refusal(error, about, self.recorder, self.refusal(error))
 
     def refusal(self, error: ApiError) -> str:
         """What users are told of a refusal; not the server's words where they may quote a Secret."""
@@ -349,7 +351,7 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
             return error
         return None
 
-    async def _report_status(self, found: Obj, status: Any, outcome: Outcome) -> tuple[bool, Result | None]:
+    async def _report_status(self, found: Any, status: Any, outcome: Outcome) -> tuple[bool, Result | None]:
         """Whether the status was written, and when to come back for one that would be too early."""
         if self._paced:
             urgent = self.urgent(outcome)
@@ -374,6 +376,42 @@ class ObjectReconciler(ABC, Generic[Obj, View, P]):
             self.forget(key, before)
         if uid:
             self._uids[key] = uid
+
+
+def in_full(error: ApiError) -> str:
+    """The message for users. Not for writes to Secrets: the server's own words may quote their content."""
+    return f"The API server refused a write: {error.message}"
+
+
+async def unless_refused(
+    work: Awaitable[Result],
+    about: Object,
+    recorder: EventRecorder,
+    message: Callable[[ApiError], str] = in_full,
+) -> Result:
+    """The result of ``work``, of a pass that is not the kernel's; where one of its writes is refused, a pause
+    after which the next pass comes.
+
+    Raises:
+        ApiError: the API server said no for now.
+    """
+    try:
+        return await work
+    except ApiError as error:
+        if not is_refusal(error):
+            raise
+        return tell_refusal(error, about, recorder, message(error))
+
+
+def tell_refusal(error: ApiError, about: Object, recorder: EventRecorder, said: str) -> Result:
+    """Tell users that a write is refused, as is said; the pause after which the next pass comes."""
+    if isinstance(error, Contested):  # it is told where the write was withheld
+        failed(error.message)
+        return Result.later(error.wait)
+    log.warning("refused", object=f"{about.metadata.namespace}/{about.metadata.name}", problem=said)
+    recorder.event(about, REFUSED, said, warning=True)
+    failed(said)
+    return Result.later(delays.REFUSED)
 
 
 async def side_by_side(

@@ -9,7 +9,7 @@ Theory.      A pass is one call of ``reconcile``. Its plan, which has a reason, 
              A pass that says nothing, not even a failure, found no object: its key's record goes.
 Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
              longest ago. A record is words about an object, as events are, and no contents of objects.
-Called by    reconcilers (``planned``, ``idle``), ``refused`` (``failed``), ``controller`` (keeps them),
+Called by    ``kernel``, and reconcilers (``planned``, ``idle``, ``failed``); ``controller`` (keeps them);
              ``manager`` (serves them as ``/debug/plans``). The records are in ``records``.
 """
 

@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 WORDS = ("description", "example", "externalDocs", "title")
 INNER = ("properties", "items", "additionalProperties", "required")
-IMPLIED = {"x-kubernetes-list-type": "atomic", "x-kubernetes-map-type": "granular"}
+IMPLIED = {"x-kubernetes-list-type": "atomic", "x-kubernetes-map-type": "granular", "minLength": 0}
 """What means the same as nothing."""
 
 
@@ -71,4 +71,4 @@ def _rest(schema: Schema) -> str:
     """What a schema says beside type and members: ``format=int32 minimum=0``."""
     known = (*WORDS, *INNER, "type", "anyOf", "x-kubernetes-int-or-string")
     rest = {key: value for key, value in schema.items() if key not in known and IMPLIED.get(key) != value}
-    return "".join(f" {key}={json.dumps(value)}" for key, value in sorted(rest.items()))
+    return "".join(f" {key}={json.dumps(value, sort_keys=True)}" for key, value in sorted(rest.items()))

@@ -499,7 +499,7 @@ async def test_bad_input_is_a_condition_and_no_loop(world: World, spec, version:
 
 async def test_data_that_the_server_refuses_is_told_without_what_is_in_it(world: World) -> None:
     await initialized(world)
-    large = [{"path": f"/{number}", "content": "s3cr3t" * 40_000} for number in range(6)]
+    large = [{"path": f"/{number}", "content": "s3cr3t" * 1_700} for number in range(150)]
     await world.machine("w", spec={"files": large})
     status, reason, message = await world.said("w")
     assert (status, reason) == FAILED
@@ -528,7 +528,7 @@ async def test_nothing_is_written_at_rest(world: World) -> None:
 
 
 async def test_a_machine_whose_data_are_refused_lets_another_be_the_first(world: World) -> None:
-    large = [{"path": f"/{number}", "content": "x" * 240_000} for number in range(6)]
+    large = [{"path": f"/{number}", "content": "x" * 10_000} for number in range(150)]
     await world.cluster()
     spec = {"clusterConfiguration": {}, "initConfiguration": {}, "files": large}
     await world.machine("cp-0", control_plane=True, spec=spec)

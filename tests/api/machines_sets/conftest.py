@@ -39,9 +39,9 @@ from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import LimitedMachineSets
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.wiring import Sets
+from kubewright.replicas.set.act import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Work
 from kubewright.testing.clocks import LoopClock
@@ -232,7 +232,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = MemberIndex(informers.get(MACHINE), read, client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
-    policy = LimitedMachineSets(SetSettings(), deployments.deployments, index.owned_by, lambda: None)
+    policy = LimitedMachineSets(SetSettings(), deployments.objects, index.owned_by, lambda: None)
     sets = Sets(policy, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]
     manager = alone(clock, Work(found, [informers]))

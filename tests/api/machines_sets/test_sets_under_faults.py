@@ -7,7 +7,7 @@ import pytest
 from tests.api.machines_sets.conftest import On
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.replicas.member import new_names
+from kubewright.replicas.objects import new_names
 from kubewright.testing.faults import (
     FORBIDDEN,
     INVALID,

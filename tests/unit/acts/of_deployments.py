@@ -8,22 +8,22 @@ import msgspec
 from msgspec import structs
 
 from kubewright.api.meta import OwnerReference
-from kubewright.base.errors import KubewrightError
+from kubewright.base.errors import KubewrightError, first_to_return
 from kubewright.base.plan import Plan
 from kubewright.kube.errors import Deposed, Disconnected
 from kubewright.replicas.deployment import act
 from kubewright.replicas.deployment import seen as steps
-from kubewright.replicas.deployment.policy import DeploymentPolicy
-from kubewright.replicas.deployment.seen import Outcome
-from kubewright.replicas.member import Member
-from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
-from kubewright.replicas.writes import Doubts, Refused, Stale
+from kubewright.replicas.deployment.seen import DeploymentPolicy
+from kubewright.replicas.members import MemberIndex
+from kubewright.replicas.objects import AddFinalizer, Member, NotCreated, RemoveFinalizer
+from kubewright.replicas.writes import Stale
+from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import AlreadyExists, Forbidden, NotFound, ServerError, TooManyRequests
 from kubewright.wire.gvk import Key
 
-from ..looks.of_deployments import going, owned, thing
+from ..looks.of_deployments import fact, going, owned, thing
 from ..replicas.things import (
     DEPLOYMENTS,
     FINALIZER,
@@ -63,7 +63,7 @@ class Performed(Happened):
     """
 
     asks: tuple[str, ...] = ()
-    resolved: Refused | KubewrightError | None = None
+    resolved: NotCreated | KubewrightError | None = None
 
 
 Does = Callable[[], Awaitable[tuple[Shelf, Performed]]]
@@ -96,39 +96,36 @@ def doing(
     async def act_() -> tuple[Shelf, Performed]:
         shelf, told = Shelf(), Told()
         shelf.clock.passed = 30
-        deployments, in_cache = shelf.caches.get(DEPLOYMENTS), shelf.caches.get(SETS)
+        index = MemberIndex(shelf.caches.get(THINGS), fact, shelf.client.steady())
+        of_deployments = act.Deployments(policy, shelf.caches, told, index=index)
         await shelf.put(DEPLOYMENTS, of)
         await shelf.put(SETS, *sets)
         for name in ("a", "b"):
             shelf.lay(THINGS, thing(name, "old"))
         now(shelf)
         shelf.answers |= answers or {}
-        doubts = Doubts(shelf.client, deployments, in_cache)
-        actor = act.Actor(policy, shelf.client, told, doubts)
-        found = seen(of, *sets, policy=policy)
-        after = await happened(actor.perform(found, Plan(what)), told)
-        writes, asked = tuple(shelf.writes), len(shelf.asked)
-        resolved: Any
+        found, outcome = seen(of, *sets, policy=policy), Outcome(of.metadata)
+        after = await happened(of_deployments.perform(found, Plan(what), outcome), told)
+        if outcome.errors and not outcome.shown:
+            after = replace(after, error=first_to_return(outcome.errors))
+        facts, writes, asked = {**vars(after), "outcome": outcome}, tuple(shelf.writes), len(shelf.asked)
+        resolved: Any = None
         try:
-            resolved = await doubts.resolve(Key("ns", "d"), "d-uid")
+            looked = await of_deployments.look(of)
+            if (closer := of_deployments.closer(looked, Plan())) is not None:
+                resolved = (await closer).not_created
         except KubewrightError as error:
             resolved = error
         shelf.writes[:] = writes
-        return shelf, Performed(**vars(after), asks=tuple(shelf.asked[asked:]), resolved=resolved)
+        return shelf, Performed(**facts, asks=tuple(shelf.asked[asked:]), resolved=resolved)
 
     return act_
 
 
-WELL = Outcome()
-
-
-def ended(
-    *asks: str, outcome: Outcome | None = WELL, says: str = "", learns: type | None = None
-) -> Callable[[Shelf, Any], None]:
+def ended(*asks: str, says: str = "", learns: type | None = None) -> Callable[[Shelf, Any], None]:
     """The pass came to its end so; ``says`` its error; ``learns`` what came of the last write."""
 
     def then(_shelf: Shelf, after: Performed) -> None:
-        assert after.outcome == outcome
         assert (str(after.error) if after.error is not None else "") == says
         assert after.asks == asks
         assert (type(after.resolved) if after.resolved is not None else None) is learns
@@ -137,7 +134,7 @@ def ended(
 
 
 def fails(*asks: str, says: str, learns: type | None = None) -> Callable[[Shelf, Any], None]:
-    return ended(*asks, outcome=None, says=says, learns=learns)
+    return ended(*asks, says=says, learns=learns)
 
 
 def patch(path: str, body: Mapping[str, Any], uid: str, version: str = "") -> Write:
@@ -463,7 +460,15 @@ OF_CREATIONS = (
         (steps.CreateSet,),
         (CREATED,),
         (FAILED,),
-        then=lambda shelf, after: _not_created(after, ServerError, ASK_AGAIN, learns=Refused),
+        then=lambda shelf, after: _not_created(after, ServerError, ASK_AGAIN, learns=NotCreated),
+    ),
+    Scene(
+        "a set whose creation was not answered, and that is refused now, is told, and no old set shrinks",
+        doing(NotCreated(FRESH, Forbidden("no")), SHRINK, sets=(A,)),
+        (NotCreated,),
+        (),
+        (FAILED,),
+        then=lambda shelf, after: _not_created(after, Forbidden),
     ),
     Scene(
         "a creation that is not answered ends the pass, and is asked for again",
@@ -586,8 +591,8 @@ OF_ANSWERS_THAT_NAME_NOTHING = tuple(
 
 
 def _not_created(after: Any, error: type[KubewrightError], *asks: str, learns: type | None = None) -> None:
-    assert (after.outcome.create_error, after.outcome.failed) == (MESSAGE, True)
-    assert type(after.outcome.error) is error
+    assert after.outcome.shown == {"d-new": MESSAGE}
+    assert [type(each) for each in after.outcome.errors] == [error]
     assert after.asks == asks
     assert (type(after.resolved) if after.resolved is not None else None) is learns
 

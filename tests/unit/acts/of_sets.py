@@ -7,7 +7,7 @@ from msgspec import structs
 from kubewright.kube.errors import Deposed, Disconnected
 from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set import seen as steps
-from kubewright.replicas.set.policy import Failure
+from kubewright.replicas.set.seen import Failure
 from kubewright.replicas.writes import Stale
 from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write

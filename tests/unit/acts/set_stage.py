@@ -11,12 +11,11 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.replicas.member import number_of
+from kubewright.replicas.objects import number_of
 from kubewright.replicas.set import act
 from kubewright.replicas.set import seen as steps
-from kubewright.replicas.set.act import Outcome
-from kubewright.replicas.set.policy import Failure, SetPolicy
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.seen import Failure, Seen, SetPolicy
+from kubewright.runtime.kernel import Outcome
 from kubewright.testing.acts import Happened, Told, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.gvk import Key
@@ -43,9 +42,11 @@ OURS = {
 
 @dataclass(frozen=True)
 class Performed(Happened):
-    """What else came of a plan. ``open``: the names that are in doubt; ``sets``: all that the process has."""
+    """What else came of a plan. ``open``: the names that are in doubt; ``taken``: those that others have;
+    ``sets``: all that the process has."""
 
     open: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
     sets: Sets = field(default_factory=Sets)
     deleted: tuple[str, ...] = ()
 
@@ -82,7 +83,8 @@ def doing(
         found = structs.replace(found, metadata=structs.replace(found.metadata, resource_version="101"))
         sets.lay(TOY_SET, found)
         await sets.put(TOY, *toys)
-        seen = sets.looker.look(found, sets.memory, None)
+        of_sets = act.Sets(noting, sets.caches, told, index=sets.index)
+        seen = await of_sets.look(found)
         if not there:
             del sets.objects[SET]
         if now is not None:
@@ -91,11 +93,12 @@ def doing(
         sets.answers |= answers or {}
         for name in doubts:
             sets.index.creations.creating("s", name, 0.0)
-        actor = act.Actor(noting, sets.client, sets.index, told)
-        plan = Plan(tuple(makes(seen)))
-        after = await happened(actor.perform(seen, sets.memory, plan), told)
+        outcome, plan = Outcome(found.metadata), Plan(tuple(makes(seen)))
+        after = await happened(of_sets.perform(seen, plan, outcome), told)
         opened = sets.index.creations.open("s")
-        return sets, Performed(**vars(after), open=opened, sets=sets, deleted=tuple(deleted))
+        taken = (await of_sets.look(found)).taken
+        facts = {**vars(after), "outcome": outcome}
+        return sets, Performed(**facts, open=opened, taken=taken, sets=sets, deleted=tuple(deleted))
 
     return act_
 
@@ -122,8 +125,9 @@ def ended(
         assert isinstance(outcome, Outcome)
         assert tuple(type(each) for each in outcome.errors) == errors
         assert says in [str(each) for each in outcome.errors] or not says
-        assert (outcome.failure, outcome.gone) == (failure, gone)
-        assert (after.open, after.sets.memory.taken) == (open, set(taken))
+        shown = {failure.reason: failure.message} if failure is not None else {}
+        assert (outcome.shown, outcome.gone) == (shown, gone)
+        assert (after.open, after.taken) == (open, frozenset(taken))
         assert after.deleted == deleted
         assert set(has) <= set(shelf.objects)
         assert not set(lacks) & set(shelf.objects)

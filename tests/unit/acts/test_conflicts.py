@@ -54,8 +54,8 @@ from kubewright.pki.credentials import Purpose
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_secret
 from kubewright.runtime.credentials.values import Found
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.lease import WHOLE
-from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.testing import scenes
 from kubewright.testing.clocks import BEGIN

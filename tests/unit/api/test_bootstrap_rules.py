@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.bootstrap import names
+from kubewright.api.bootstrap.parts import SecretKey, SecretSource
 from kubewright.api.bootstrap.v1beta1 import (
     KUBEADM_CONFIG,
     BootstrapToken,
@@ -23,8 +24,6 @@ from kubewright.api.bootstrap.v1beta1 import (
     KubeadmConfigTemplateSpec,
     NodeRegistration,
     Partition,
-    SecretKey,
-    SecretSource,
     User,
 )
 from kubewright.api.bootstrap.validate import (

@@ -29,7 +29,17 @@ REQUIRED = "field .status.healthy boolean required"
 """A program that provisions a component need not write it."""
 DATED = 'field .status.conditions[].lastTransitionTime string format="date-time"'
 """Required in Cluster API's v1beta1, whose type of conditions we have."""
-DIFFERENT = {*ATOMIC, PRUNED, REQUIRED, DATED}
+BOUNDED = {
+    f"field .status.conditions[].{line}"
+    for line in ("type string required", "severity string", "reason string", "message string")
+}
+"""The same type has the bounds that Cluster API gave it later."""
+ENDPOINT = {
+    f"field .spec.controlPlaneEndpoint.{line}"
+    for line in ("host string required", 'port integer required format="int32"')
+}
+"""Cluster API no longer requires both parts of an endpoint, and gave the host a bound."""
+DIFFERENT = {*ATOMIC, PRUNED, REQUIRED, DATED, *BOUNDED, *ENDPOINT}
 
 
 def table(name):

@@ -1,4 +1,4 @@
-"""Our CRDs of Cluster API beside upstream's v1.7.1: the same facts, but for those that are named here.
+"""Our CRDs of Cluster API beside upstream's v1.14.2, both versions: the same facts, but for those named here.
 
 The tables in ``crd_facts`` are written by ``tools/crd_facts.py``. A new CRD adds its table, its line in
 ``OURS`` and its differences.
@@ -15,36 +15,82 @@ from kubewright.testing.crd_facts import facts
 
 TABLES = Path(__file__).parent / "crd_facts"
 OURS = {crd["metadata"]["name"]: crd for crd in (*cluster.crds(), *bootstrap.crds())}
+TODAY = {crd["metadata"]["name"]: crd for crd in (*cluster.crds_of_today(), *bootstrap.crds_of_today())}
+VERSIONS = ("v1beta1", "v1beta2")
 
 BOOTSTRAP_DATA = "field {}.bootstrap.data string"
 """Read as v1alpha2 has it, and moved into a Secret (S0-15)."""
 TOPOLOGY = "field .spec.topology"
 """Has no schema here: validation refuses it with a message of its own, so the schema must let it pass."""
+ADDRESS = "field .status.addresses[].{}"
+"""An address in a v1beta1 Machine has no bounds, as in a Node: the controllers write it by one type."""
+PARTS = "field .{}joinConfiguration.discovery.file.kubeConfig.{}"
+"""A kubeconfig has the bounds of v1beta1 in both versions: what is empty means the same as what is absent."""
 ADDED = {
-    "clusters.cluster.x-k8s.io": {f"{TOPOLOGY} object x-kubernetes-preserve-unknown-fields=true"},
-    "machines.cluster.x-k8s.io": {BOOTSTRAP_DATA.format(".spec")},
-    "machinesets.cluster.x-k8s.io": {BOOTSTRAP_DATA.format(".spec.template.spec")},
-    "machinedeployments.cluster.x-k8s.io": {BOOTSTRAP_DATA.format(".spec.template.spec")},
+    "v1beta1": {
+        "clusters.cluster.x-k8s.io": {f"{TOPOLOGY} object x-kubernetes-preserve-unknown-fields=true"},
+        "machines.cluster.x-k8s.io": {
+            BOOTSTRAP_DATA.format(".spec"),
+            ADDRESS.format("address string required"),
+            ADDRESS.format("type string required"),
+        },
+        "machinesets.cluster.x-k8s.io": {BOOTSTRAP_DATA.format(".spec.template.spec")},
+        "machinedeployments.cluster.x-k8s.io": {BOOTSTRAP_DATA.format(".spec.template.spec")},
+    },
+    "v1beta2": {
+        "clusters.cluster.x-k8s.io": {f"{TOPOLOGY} object x-kubernetes-preserve-unknown-fields=true"},
+        **{
+            f"{name}.bootstrap.cluster.x-k8s.io": {
+                PARTS.format(path, line)
+                for line in (
+                    "cluster object",
+                    "user object required",
+                    "user.exec.args array maxItems=100",
+                    "user.exec.env array maxItems=100",
+                )
+            }
+            for name, path in (("kubeadmconfigs", "spec."), ("kubeadmconfigtemplates", "spec.template.spec."))
+        },
+    },
 }
-EXPRESSIONS = " x-kubernetes-validations="
-"""Rules in a schema, of drain rules only: ours are in ``api.cluster.validate``."""
+"""What stands in ours and in another form, or not at all, in upstream's."""
 METADATA = "field .metadata object required", "field .metadata object"
 """Newer CRDs say what every server sees to."""
-LEFT_OUT = {"clusters.cluster.x-k8s.io": (TOPOLOGY,)}
-"""Beginnings of lines."""
+STORED = "version {} served{}"
+"""Upstream stores v1beta2 and calls v1beta1 deprecated. We store v1beta1 as long as our controllers read it."""
 
 
-def table(name):
-    lines = (TABLES / f"{name}.txt").read_text().splitlines()
-    kept = [line for line in lines if not line.startswith(("#", *LEFT_OUT.get(name, ())))]
-    return {line.partition(EXPRESSIONS)[0].replace(*METADATA) for line in kept}
+def without_storage(lines, version):
+    return {line for line in lines if not line.startswith(STORED.format(version, ""))}
+
+
+def table(name, version):
+    lines = (TABLES / version / f"{name}.txt").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("#")]
+    return without_storage((line.replace(*METADATA) for line in kept), version)
+
+
+def path(line):
+    return " ".join(line.split(" ")[:2])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", OURS)
+def test_a_crd_says_what_upstreams_says(name, version):
+    ours, upstreams = without_storage(facts(TODAY[name], version), version), table(name, version)
+    added = ADDED[version].get(name, set())
+    left_out = upstreams - ours
+    assert ours - upstreams == added
+    assert {each for each in map(path, left_out) if not each.startswith(f"{TOPOLOGY}.")} <= set(
+        map(path, added)
+    )
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_crd_says_what_upstreams_says(name):
-    ours = set(facts(OURS[name], "v1beta1"))
-    assert ours - ADDED.get(name, set()) == table(name)
-    assert ADDED.get(name, set()) <= ours
+def test_what_is_served_is_the_stored_version_of_both(name):
+    assert facts(OURS[name], "v1beta1") == facts(TODAY[name], "v1beta1")
+    assert facts(TODAY[name], "v1beta1").count("version v1beta1 served storage") == 1
+    assert facts(TODAY[name], "v1beta2").count("version v1beta2 served") == 1
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name.endswith("s.cluster.x-k8s.io")])
@@ -55,10 +101,11 @@ def test_a_crd_has_the_labels_of_the_contract(name):
     assert labels[PROVIDER_LABEL]
 
 
-@pytest.mark.parametrize("crd", OURS.values(), ids=OURS)
+@pytest.mark.parametrize("crd", TODAY.values(), ids=TODAY)
 def test_every_field_is_explained_by_a_sentence(crd):
-    for path, described in described_fields(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]):
-        assert described.endswith("."), path
+    for version in crd["spec"]["versions"]:
+        for where, described in described_fields(version["schema"]["openAPIV3Schema"]):
+            assert described.endswith("."), where
 
 
 def described_fields(schema, path="$"):

@@ -1,6 +1,6 @@
 """How the plans of several deciders become the plan of one pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,7 @@ SECOND = timedelta(seconds=1)
 QUIET: Plan[str] = Plan()
 WRITES: Plan[str] = Plan(("write",), None, "something differs")
 WAITS: Plan[str] = Plan((), SECOND, "time has to pass")
-AGAIN: Plan[str] = Plan(("create",), AT_ONCE, "the number changes")
+AGAIN: Plan[str] = Plan(("create",), AT_ONCE, "the number changes", last=True)
 LOOKS: Plan[str] = Plan((), AT_ONCE, "nothing was done")
 
 
@@ -28,7 +28,7 @@ LOOKS: Plan[str] = Plan((), AT_ONCE, "nothing was done")
         pytest.param(
             (AGAIN, WRITES),
             AGAIN,
-            id="a phase whose steps change what is counted ends the pass",
+            id="a phase whose steps change what is counted is the last",
         ),
         pytest.param(
             (LOOKS, WRITES),
@@ -46,13 +46,10 @@ class Last(Plan[str]):
     """The plan of a phase that is about everything after it."""
 
     note: str = ""
-
-    @property
-    def ends_the_pass(self) -> bool:
-        return True
+    last: bool = field(default=True, kw_only=True)
 
 
-def test_where_each_plan_ends_the_pass_the_first_one_is_the_plan() -> None:
+def test_where_each_plan_is_the_last_the_first_one_is_the_plan() -> None:
     last = Last((), SECOND, "time has to pass", "kept")
     assert in_order([lambda _: None, lambda _: last, lambda _: Last(("write",))], None, Last()) == last
     assert in_order([lambda _: None], None, Last()) == Last()

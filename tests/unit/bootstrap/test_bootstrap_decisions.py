@@ -8,6 +8,7 @@ import yaml
 from msgspec import structs
 
 from kubewright.api.bootstrap.names import JOIN_FILE
+from kubewright.api.bootstrap.parts import SecretKey, SecretSource
 from kubewright.api.bootstrap.v1beta1 import (
     BootstrapTokenDiscovery,
     ClusterConfiguration,
@@ -19,8 +20,6 @@ from kubewright.api.bootstrap.v1beta1 import (
     JoinControlPlane,
     KubeadmConfigStatus,
     NodeRegistration,
-    SecretKey,
-    SecretSource,
     User,
 )
 from kubewright.api.cluster.v1beta1 import (

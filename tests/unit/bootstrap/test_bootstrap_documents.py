@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from kubewright.api.bootstrap.parts import Patches
 from kubewright.api.bootstrap.v1beta1 import (
     DNS,
     APIEndpoint,
@@ -21,7 +22,6 @@ from kubewright.api.bootstrap.v1beta1 import (
     LocalEtcd,
     Networking,
     NodeRegistration,
-    Patches,
 )
 from kubewright.api.core import Taint
 from kubewright.base.errors import InvalidInput

@@ -10,7 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from kubewright.api.bootstrap.names import IGNITION_FILE, JOIN_FILE
-from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, Etcd, ExternalEtcd
+from kubewright.api.bootstrap.v1beta1 import (
+    ClusterConfiguration,
+    Etcd,
+    ExternalEtcd,
+)
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -588,6 +589,21 @@ def test_the_hash_of_a_class_is_printed_and_the_order_of_its_fields_is_no_differ
     hashed, named, _hot = capsys.readouterr().out.splitlines()
     assert hashed.split() == ["hash", printed[0]["hash"]]
     assert named.split() == ["name", printed[0]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        pytest.param(json.dumps(CLASS), 0, "", id="a class"),
+        pytest.param("", 2, "-: it has no objects, where one is wanted", id="nothing"),
+    ],
+)
+def test_a_class_may_come_from_stdin(
+    given: str, status: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(given.encode())))
+    assert ends(main, "class", "hash", "-f", "-", "-o", "json") == status
+    assert said in capsys.readouterr().err
 
 
 BAD_CLASSES: dict[str, tuple[Any, tuple[str, ...], str]] = {

@@ -481,7 +481,7 @@ WAITS = {
 @pytest.mark.parametrize(("state", "waits"), WAITS.values(), ids=WAITS)
 def test_a_cluster_names_what_it_waits_for_and_what_a_user_can_do(state, waits):
     plan = decide(state)
-    if not plan.ends_the_pass:
+    if not plan.last:
         assert [each.what for each in plan.awaits] == waits
         assert all(each.what in plan.because and each.remedy for each in plan.awaits)
 

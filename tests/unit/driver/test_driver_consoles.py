@@ -60,7 +60,7 @@ def test_what_is_shown_of_a_console(text: str, shown: str) -> None:
 
 
 RECORDED = Path(__file__).with_name("consoles")
-"""Ends of consoles of VMs: Debian 12 with cloud-init 22.4.2, whose stages a process that waited for them runs."""
+"""Ends of consoles of VMs, as they were: Debian 12 with cloud-init 22.4.2, some of them with kubeadm."""
 SCRIPTS = "cloud-init failed in module scripts-user"
 BOOTS = {
     "commands of the user data failed": (
@@ -101,7 +101,16 @@ def test_why_a_boot_came_to_nothing(text: str, why: str) -> None:
     assert boot_failure(console_end(text)) == why
 
 
-@pytest.mark.parametrize(("name", "why"), [("join-failed", SCRIPTS), ("init-failed", SCRIPTS)])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("join-failed", SCRIPTS),
+        ("init-failed", SCRIPTS),
+        ("fails", SCRIPTS),
+        ("unreadable", "cloud-init cannot read the user data (Unhandled non-multipart)"),
+        ("joined", ""),
+    ],
+)
 def test_why_a_recorded_boot_came_to_nothing(name: str, why: str) -> None:
     assert boot_failure(console_end((RECORDED / f"{name}.txt").read_text())) == why
 

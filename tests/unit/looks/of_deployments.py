@@ -7,14 +7,15 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, OwnerReference
+from kubewright.kube.header import Header
 from kubewright.replicas.deployment.look import look as look_at
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.member import Member
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import WITHOUT_CONTROLLER, namespace_if_uncontrolled
+from kubewright.replicas.objects import WITHOUT_CONTROLLER, Member, NotCreated, namespace_if_uncontrolled
 from kubewright.rollout.progress import Counts
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
+from kubewright.wire.errors import Forbidden
 
 from ..replicas.things import GROUP, POLICY, SETS, THINGS, Thing, ThingSet, but, deployment, thing_set
 from .of_sets import Them
@@ -44,6 +45,10 @@ def thing(name: str, of: str) -> Thing:
     )
 
 
+def fact(header: Header, _thing: Thing | None) -> Member:
+    return Member(header.key, header.uid, header.owner_uid, header.labels, header.deleting)
+
+
 def scene(
     written: Any,
     *sets: ThingSet,
@@ -59,13 +64,7 @@ def scene(
         shelf = Shelf()
         in_cache = shelf.caches.get(SETS)
         in_cache.index(WITHOUT_CONTROLLER, namespace_if_uncontrolled)
-        index = MemberIndex(
-            shelf.caches.get(THINGS),
-            lambda header, _thing: Member(
-                header.key, header.uid, header.owner_uid, header.labels, header.deleting
-            ),
-            shelf.client.steady(),
-        )
+        index = MemberIndex(shelf.caches.get(THINGS), fact, shelf.client.steady())
         await shelf.put(SETS, *sets)
         await shelf.put(THINGS, *things)
         for owner, name in doubts:
@@ -80,6 +79,7 @@ def scene(
 OLD, NEW = owned(thing_set("old", 1, 1)), owned(thing_set("new", 2, 2))
 STRAY = owned(thing_set("stray", 1, 1), app="other")
 ORPHAN = thing_set("orphan", 1, 1)
+REFUSED = NotCreated(NEW, Forbidden("no"))
 LOOK = Look(
     "replicas.deployment.look",
     Seen,
@@ -89,7 +89,7 @@ LOOK = Look(
             scene(deployment()),
             {"policy": POLICY, "written": deployment(), "wall": BEGIN, "now": BEGIN.timestamp(), "sets": ()}
             | {"unselected": (), "orphans": (), "members": {}, "doubted": {}, "reported": None, "best": None}
-            | {"selector_problem": "", "around": None},
+            | {"selector_problem": "", "around": None, "in_doubt": False, "not_created": None},
         ),
         Scene(
             "its sets, one that it does not select any more, and orphans",
@@ -133,6 +133,11 @@ LOOK = Look(
             "it is being deleted: all that it controls go with it",
             scene(deployment(meta={"deletion_timestamp": BEGIN}), NEW, STRAY),
             {"sets": Them("d-new", "d-stray"), "unselected": ()},
+        ),
+        Scene(
+            "what came of its last write is not known yet",
+            scene(deployment(), in_doubt=True, not_created=REFUSED),
+            {"in_doubt": True, "not_created": REFUSED},
         ),
         Scene(
             "its selector does not select its template",

@@ -9,11 +9,10 @@ from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import Awaited
-from kubewright.replicas.member import SPACE, letters
 from kubewright.replicas.members import MemberIndex
+from kubewright.replicas.objects import SPACE, letters
 from kubewright.replicas.set.look import Looker, Memory
-from kubewright.replicas.set.policy import SetPolicy
-from kubewright.replicas.set.seen import BURST, Seen, Wait
+from kubewright.replicas.set.seen import BURST, Seen, SetPolicy, Wait
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Scene, Shelf
 from simulation.toys.kinds import (

@@ -71,6 +71,7 @@ def test_a_boot_that_failed_is_an_event_with_the_last_line_of_the_console():
     reason, text = decide(look(booting(), FAILED)).warning
     assert (reason, text.splitlines()) == ("BootFailed", [text])
     assert text.endswith(f"Its VM's console ends with: {FAILED}")
+    assert decide(look(booting(), FAILED)).milestone is None, "that its VM exists was told when it came"
 
 
 def test_a_node_that_joins_although_its_boot_failed_makes_the_machine_run():

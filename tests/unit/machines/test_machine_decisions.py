@@ -18,6 +18,7 @@ from kubewright.api.machine.v1alpha1 import (
     NodeTemplateSpec,
 )
 from kubewright.api.meta import ObjectMeta
+from kubewright.base import delays
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
@@ -413,7 +414,7 @@ JOINING = [
         seen(machine(""), vm=called(Verb.ENSURE, ago=timedelta(seconds=1), instance=VM)),
         [],
         Phase.PENDING,
-        wake=minutes(19) + timedelta(milliseconds=1),
+        wake=delays.PREFLIGHT,
     ),
     Case(
         "a VM whose node takes its time is Pending",

@@ -64,6 +64,13 @@ def test_words_that_differ(ago: timedelta, written: bool) -> None:
     assert (machine_status(seen(status), report, NOW) != status) is written
 
 
+def test_other_words_are_written_at_once_where_the_phase_moves_on() -> None:
+    """As when a boot that was said to have failed is given up: the words of the phase before are wrong."""
+    status = failed(timedelta(minutes=1))
+    given_up = replace(REFUSED, phase=Phase.FAILED, description="no (request 2)")
+    assert machine_status(seen(status), given_up, NOW).last_operation.description == "no (request 2)"
+
+
 def test_words_that_change_only_with_the_matter_are_soon_written() -> None:
     for ago, written in ((9, False), (11, True)):
         report = replace(REFUSED, description="another budget", exact=True)

@@ -27,7 +27,7 @@ from kubewright.machines.deployment import MACHINE_DEPLOYMENTS, deployment_statu
 from kubewright.machines.machineset.decide import FROZEN
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.decide import new_set
-from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.seen import Failures, Seen
 from kubewright.replicas.deployment.status import next_look, progress_reported
 from kubewright.rollout.model import Sizes
 from kubewright.rollout.progress import Counts
@@ -92,7 +92,7 @@ def said(status: MachineDeploymentStatus, kind: str) -> tuple[str, str, str] | N
 
 def test_counts_come_from_the_machines() -> None:
     status = deployment_status(
-        seen(member("a"), member("b", Phase.PENDING), member("c", deleting=True)), Outcome()
+        seen(member("a"), member("b", Phase.PENDING), member("c", deleting=True)), Failures()
     )
     assert (status.replicas, status.updated_replicas) == (3, 3)
     assert (status.ready_replicas, status.available_replicas, status.unavailable_replicas) == (1, 1, 1)
@@ -107,7 +107,7 @@ def test_counts_come_from_the_machines() -> None:
     ],
 )
 def test_minimum_availability(members: tuple[MachineMember, ...], expect: str) -> None:
-    condition = said(deployment_status(seen(*members), Outcome()), "Available")
+    condition = said(deployment_status(seen(*members), Failures()), "Available")
     assert condition is not None
     assert condition[0] == expect
 
@@ -116,10 +116,10 @@ def after(
     *members: MachineMember, status: MachineDeploymentStatus, seconds: float = 60, **spec: Any
 ) -> MachineDeploymentStatus:
     world = seen(*members, md=deployment(status, **spec), at=T0 + timedelta(seconds=seconds))
-    return deployment_status(world, Outcome())
+    return deployment_status(world, Failures())
 
 
-FRESH = deployment_status(seen(), Outcome())
+FRESH = deployment_status(seen(), Failures())
 
 
 def test_a_rollout_from_the_first_report_to_the_last() -> None:
@@ -202,7 +202,7 @@ def test_which_rollout_a_condition_is_about(
         old = structs.replace(found, metadata=meta, spec=spec)
         sets = (old,) if world.get("gone") else (found, old)
     picture = seen(*world.get("members", SICK), md=md, sets=sets)
-    word = said(deployment_status(picture, Outcome()), "Progressing")
+    word = said(deployment_status(picture, Failures()), "Progressing")
     assert (word[1] if word else "") == expect
 
 
@@ -214,7 +214,7 @@ def test_what_was_lost_and_made_again_is_no_progress() -> None:
     best = Counts(2, 2, 0, 0)
     for known, expect in ((best, "ProgressDeadlineExceeded"), (None, "MachineSetUpdated")):
         word = said(
-            deployment_status(seen(*made_again, md=md, at=late, best=known), Outcome()), "Progressing"
+            deployment_status(seen(*made_again, md=md, at=late, best=known), Failures()), "Progressing"
         )
         assert word is not None
         assert word[1] == expect
@@ -225,7 +225,7 @@ def test_a_set_that_cannot_be_made_is_late_in_time_whatever_its_error_says() -> 
     for seconds, error in ((0, "no 1"), (40, "no 2"), (61, "no 3")):
         md = deployment(status, progress_deadline_seconds=60)
         picture = seen(md=md, at=T0 + timedelta(seconds=seconds), sets=())
-        status = deployment_status(picture, Outcome(create_error=error, failed=True))
+        status = deployment_status(picture, Failures(create_error=error, failed=True))
     assert said(status, "Progressing") == (
         "False", "ProgressDeadlineExceeded", 'Machine Deployment "md" has timed out progressing. no 3'
     )  # fmt: skip
@@ -248,14 +248,14 @@ def test_an_unchanged_world_writes_nothing() -> None:
 
 
 def test_a_set_that_fails_makes_the_deployment_say_so_and_take_it_back() -> None:
-    failed = deployment_status(seen(failure="quota"), Outcome())
+    failed = deployment_status(seen(failure="quota"), Failures())
     assert said(failed, "ReplicaFailure") == ("True", "FailedCreate", "quota")
     assert said(after(status=failed), "ReplicaFailure") is None
 
 
 def test_preserved_failed_machines_are_counted_and_lower_the_floor() -> None:
     kept = member("b", Phase.FAILED, preserved_until=T0.timestamp() + 60)
-    status = deployment_status(seen(member("a"), kept), Outcome())
+    status = deployment_status(seen(member("a"), kept), Failures())
     word = said(status, "Available")
     assert (status.preserved_failed_replicas, word and word[0]) == (1, "True")
 
@@ -263,7 +263,7 @@ def test_preserved_failed_machines_are_counted_and_lower_the_floor() -> None:
 def test_machines_whose_last_operation_failed_are_listed_by_name() -> None:
     troubles = [MachineSummary(name=name) for name in "ba"]
     found = [member(each.name, failure_summary=each) for each in troubles]
-    assert deployment_status(seen(*found, member("c")), Outcome()).failed_machines == tuple(troubles[::-1])
+    assert deployment_status(seen(*found, member("c")), Failures()).failed_machines == tuple(troubles[::-1])
 
 
 @pytest.mark.parametrize(
@@ -282,18 +282,18 @@ def test_a_set_is_frozen(label: str, reason: str, expect: str | None) -> None:
         metadata=structs.replace(found.metadata, labels={names.FREEZE_LABEL: label}),
         status=MachineSetStatus(machine_set_condition=(condition,) if reason else ()),
     )
-    word = said(deployment_status(seen(sets=(found,)), Outcome()), "Frozen")
+    word = said(deployment_status(seen(sets=(found,)), Failures()), "Frozen")
     assert word == (("True", expect, f'MachineSet "ms" is frozen. {FROZEN}') if expect else None)
 
 
 def test_a_set_that_cannot_be_made() -> None:
-    status = deployment_status(seen(sets=()), Outcome(create_error="Failed: no", failed=True))
+    status = deployment_status(seen(sets=()), Failures(create_error="Failed: no", failed=True))
     assert said(status, "Progressing") == ("False", "MachineSetCreateError", "Failed: no")
     assert status.observed_generation == 0
 
 
 def test_an_invalid_deployment_says_why() -> None:
-    status = deployment_status(seen(md=deployment(replicas=-1), sets=()), Outcome())
+    status = deployment_status(seen(md=deployment(replicas=-1), sets=()), Failures())
     condition = said(status, "Progressing")
     assert condition is not None
     assert condition[:2] == ("False", "InvalidSpec")

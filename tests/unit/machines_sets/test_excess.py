@@ -31,10 +31,10 @@ from kubewright.machines.excess.decide import decide
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_patch
 from kubewright.machines.node_marks import preserved, rolling, sync_node, unpreserved
-from kubewright.machines.rolling.wiring import ANNOTATED, marks_of
+from kubewright.machines.rolling.act import ANNOTATED, marks_of
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.decide import new_set
-from kubewright.replicas.deployment.seen import ChangeSet, CreateSet, Outcome, Seen
+from kubewright.replicas.deployment.seen import ChangeSet, CreateSet, Failures, Seen
 from kubewright.replicas.deployment.status import counted, rolled_out
 from kubewright.replicas.set.look import size_contradiction
 from kubewright.rollout.model import Sizes
@@ -277,11 +277,11 @@ def test_the_bounds_of_a_rollout_are_those_of_the_whole_size(surge, ceiling):
 def test_the_status_misses_machines_that_are_to_be_kept_free():
     md = deployment(2, 2)
     lacking, whole = (seen(md, fleet(text), made(4)) for text in ("m1 m2 m3?", "m1 m2 m3* m4*"))
-    status = counted(lacking, Outcome())
+    status = counted(lacking, Failures())
     assert (status["replicas"], status["available_replicas"], status["unavailable_replicas"]) == (3, 2, 2)
     assert (rolled_out(lacking), rolled_out(whole)) == (False, True)
     conditions = {
-        each.type: each.status for each in MACHINE_DEPLOYMENTS.status(lacking, Outcome()).conditions
+        each.type: each.status for each in MACHINE_DEPLOYMENTS.status(lacking, Failures()).conditions
     }
     assert conditions["Available"] == "False"
 

@@ -30,7 +30,7 @@ from kubewright.kube.informer import Informer
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.excess.wiring import MachineTaints
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import PartlyFailed

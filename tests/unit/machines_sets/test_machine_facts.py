@@ -22,7 +22,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.kube import header as headers
 from kubewright.machines.machineset.member import MachineMember, digest, member_of, read
-from kubewright.replicas.member import letters
+from kubewright.replicas.objects import letters
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)

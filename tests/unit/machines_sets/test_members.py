@@ -18,9 +18,8 @@ from kubewright.kube.cache import Change, Store
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.member import letters
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
-from kubewright.replicas.objects import BY_UID
+from kubewright.replicas.objects import BY_UID, letters
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.pace import FEW_MEMBERS
 from kubewright.testing.clocks import BEGIN, ManualClock
@@ -228,7 +227,7 @@ class Queue:
     def __init__(self) -> None:
         self.waiting: list[tuple[Key, str, float]] = []
 
-    def enqueue(self, key: Key, why: str, *, after: float) -> None:
+    def enqueue(self, key: Key, why: str, *, after: float, at_latest: bool) -> None:
         self.waiting.append((key, why, after))
 
 

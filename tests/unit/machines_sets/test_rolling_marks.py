@@ -21,13 +21,13 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.base.plan import Plan
+from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.node_marks import rolling
+from kubewright.machines.rolling.act import marks_of
 from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.seen import MarkNode, MarkSet, Nodes
-from kubewright.machines.rolling.wiring import marks_of
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.model import Sizes
@@ -338,7 +338,7 @@ def test_a_thousand_nodes_are_marked_in_several_passes() -> None:
     plan = decide(seen(many, ()), there(*(f"n{number}" for number in range(300))), spare_nodes=True)
     assert sum(isinstance(step, MarkNode) for step in plan.steps) == 250
     assert not any(isinstance(step, MarkSet) and not step.tainted for step in plan.steps)
-    assert plan.ends_the_pass
+    assert plan.wake == AT_ONCE
 
 
 class Unasked(Container[str]):

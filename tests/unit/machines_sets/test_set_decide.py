@@ -27,8 +27,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.decide import MachineSetSeen
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.policy import MACHINE_SETS
-from kubewright.replicas.member import letters, number_of, verified_number
-from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer
+from kubewright.replicas.objects import AddFinalizer, RemoveFinalizer, letters, number_of, verified_number
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Memory, size_contradiction
 from kubewright.replicas.set.seen import (

@@ -28,10 +28,8 @@ from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.machineset.decide import FROZEN, MachineSetSeen, is_frozen, set_status
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
 from kubewright.machines.machineset.policy import MACHINE_SETS, configuration_patch, new_machine
-from kubewright.replicas.member import until_available
-from kubewright.replicas.objects import INVALID
-from kubewright.replicas.set.policy import Failure
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.objects import INVALID, until_available
+from kubewright.replicas.set.seen import Failure, Seen
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), creation_timeout="20m")

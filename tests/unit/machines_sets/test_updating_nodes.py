@@ -32,9 +32,9 @@ from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.machines.deployment import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
 from kubewright.machines.machineset.policy import moved_patch
+from kubewright.machines.rolling.act import patch_of
 from kubewright.machines.rolling.decide import aim_of, decide, update_labels, updates_in_place
 from kubewright.machines.rolling.seen import ClearMoved, LabelNode, MarkNode, Move, Nodes, UpdateMark
-from kubewright.machines.rolling.wiring import patch_of
 from kubewright.replicas.deployment.decide import new_set
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.model import Sizes

@@ -91,7 +91,10 @@ def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
     """A decider that only this policy has."""
     (first, *_) = picture.all_members
     return Plan(
-        (AnnotateMembers((MemberAnnotations(first, {"marked": "yes"}),)),), AT_ONCE, "the policy wants it"
+        (AnnotateMembers((MemberAnnotations(first, {"marked": "yes"}),)),),
+        AT_ONCE,
+        "the policy wants it",
+        last=True,
     )
 
 

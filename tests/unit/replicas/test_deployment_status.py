@@ -19,7 +19,7 @@ from tests.unit.replicas.things import (
     thing_set,
 )
 
-from kubewright.replicas.deployment.seen import Outcome
+from kubewright.replicas.deployment.seen import Failures
 from kubewright.replicas.deployment.status import conditions, next_look, progress_reported
 
 NEW = thing_set("new", 3, 2)
@@ -32,8 +32,8 @@ def at(seconds: float, written: ThingDeployment, status: Status, *sets: Any, **m
     written = structs.replace(written, status=status)
     moment = T0 + timedelta(seconds=seconds)
     more = {"reported": progress_reported(written), "wall": moment, "now": moment.timestamp(), **more}
-    outcome = more.pop("outcome", Outcome())
-    found: Status = POLICY.status(seen(written, *(sets or (NEW,)), **more), outcome)
+    failures = more.pop("failures", Failures())
+    found: Status = POLICY.status(seen(written, *(sets or (NEW,)), **more), failures)
     return found
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_unavailable_when_all_is_available() -> None:
 def test_a_generation_counts_as_observed_when_the_pass_did_not_fail() -> None:
     written = deployment(meta={"generation": 7})
     assert (
-        at(0, written, Status(observed_generation=6), outcome=Outcome(failed=True)).observed_generation == 6
+        at(0, written, Status(observed_generation=6), failures=Failures(failed=True)).observed_generation == 6
     )
     assert at(0, deployment(replicas=-1), Status(observed_generation=6)).observed_generation == 6
 
@@ -93,8 +93,8 @@ def test_progress_renews_the_update_time_and_a_repeated_failure_does_not() -> No
     moving = at(10, written, first, members=members("new", 1))
     again = at(20, written, moving, members=members("new", 2))
     assert (dates(moving), dates(again)) == ((10, 0), (20, 0)), "the same words, and new progress"
-    failed = at(30, written, again, members=ALL, outcome=Outcome("no 1", failed=True))
-    still = at(40, written, failed, members=ALL, outcome=Outcome("no 2", failed=True))
+    failed = at(30, written, again, members=ALL, failures=Failures("no 1", failed=True))
+    still = at(40, written, failed, members=ALL, failures=Failures("no 2", failed=True))
     assert (said(failed), said(still)) == (
         ("False", "Create_Error", "no 1"),
         ("False", "Create_Error", "no 2"),
@@ -143,7 +143,7 @@ def test_without_dates_a_set_was_created_for_its_deployment() -> None:
 
 def test_a_rollout_after_another_that_has_no_set_yet_is_reported_about_the_deployment() -> None:
     before = structs.replace(deployment(), status=known("True", "Complete", 'ThingSet "d-x" has'))
-    found: Status = POLICY.status(seen(before, reported=T0.timestamp()), Outcome())
+    found: Status = POLICY.status(seen(before, reported=T0.timestamp()), Failures())
     assert said(found) == ("True", "Updated", 'Deployment "d" is progressing.')
 
 
@@ -161,7 +161,11 @@ def test_a_rollout_after_another_that_has_no_set_yet_is_reported_about_the_deplo
 def test_a_set_that_cannot_be_created_is(reason: str, ago: float, expect: tuple[str, str, str]) -> None:
     written = deployment(progress_deadline_seconds=60)
     found = at(
-        0, written, known("False", reason), reported=T0.timestamp() - ago, outcome=Outcome("no", failed=True)
+        0,
+        written,
+        known("False", reason),
+        reported=T0.timestamp() - ago,
+        failures=Failures("no", failed=True),
     )
     assert said(found) == expect
 
@@ -192,7 +196,7 @@ def test_a_deployment_of_nothing_is_available_and_one_less_than_wanted_is_not() 
 )  # fmt: skip
 def test_minimum_availability(ready: int, spared: int, expect: tuple[str, str, str]) -> None:
     picture = seen(deployment(), NEW, members=members("new", ready))
-    found = conditions(picture, Outcome(), Condition, {}, spared)
+    found = conditions(picture, Failures(), Condition, {}, spared)
     assert said(Status(conditions=found), "Available") == expect
 
 

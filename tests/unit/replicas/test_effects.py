@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from kubewright.base.errors import KubewrightError
-from kubewright.replicas.writes import MAX_IN_FLIGHT, run_parallel, slow_start
+from kubewright.replicas.writes import run_parallel, slow_start
+from kubewright.runtime.kernel import MAX_IN_FLIGHT
 from kubewright.testing.clocks import LoopClock
 
 

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Value
-from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
-from kubewright.replicas.deployment.seen import Outcome, Seen
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Failures, MetadataKeys, Reasons, Seen, Words
 from kubewright.replicas.deployment.status import conditions, counted
-from kubewright.replicas.member import Member
+from kubewright.replicas.objects import Member
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
@@ -130,9 +129,9 @@ class ThingDeployments(DeploymentPolicy[ThingDeployment, ThingSet, Member]):
     def ranking(self, of: ThingSet, wall: float, living: Sequence[Member]) -> Callable[[Member], Rank]:
         return lambda member: (member.name,)
 
-    def status(self, seen: "Seen[ThingDeployment, ThingSet, Member]", outcome: Outcome) -> Status:
-        reported = conditions(seen, outcome, Condition, {})
-        return structs.replace(seen.written.status, **counted(seen, outcome), conditions=reported)
+    def status(self, seen: "Seen[ThingDeployment, ThingSet, Member]", failures: Failures) -> Status:
+        reported = conditions(seen, failures, Condition, {})
+        return structs.replace(seen.written.status, **counted(seen, failures), conditions=reported)
 
 
 P = TypeVar("P")

@@ -12,10 +12,10 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
 from kubewright.base.plan import Awaited, Plan
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.passes import Noted, Passes, idle, noting, planned
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.records import Acted, answer, longest_waits, wanted_waits
-from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden

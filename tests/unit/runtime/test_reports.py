@@ -18,7 +18,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.transport import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
-from kubewright.replicas.set.policy import Failure, with_failure
+from kubewright.replicas.set.seen import Failure, with_failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.pace import STATUS_SECONDS, UNPACED, Pace
 from kubewright.runtime.reports import Echoes, Reports

@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.kube.discovery import MetadataOnly
 from kubewright.wire.http import Request, Response
-from simulation.journal import MACHINES, ApiStep
+from simulation.journal import MACHINES, MADE, Write
 from simulation.loop import Process, SimLoop
 from simulation.staleness import CONTROL, SLACK_SECONDS, Received, Staleness
 
@@ -37,7 +37,7 @@ def test_a_manager_is_as_stale_as_what_it_decides_on(wrapped, age) -> None:
     staleness = Staleness(lambda: now, lambda: [(manager, MACHINES)])
     line = Received(AnswersAt7(), staleness, manager, CONTROL)
     staleness.received(manager, MACHINES, 6)
-    staleness.learn(ApiStep(MACHINES, "garden/m", None, {}, version=7))
+    staleness.learn(Write(MACHINES, "garden/m", MADE, after={}, number=7))
     asyncio.run(wrapped(line).request(LIST, timeout=1.0))
     now = 10.0
     assert now - staleness.since() == pytest.approx(age + SLACK_SECONDS)

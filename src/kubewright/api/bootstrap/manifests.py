@@ -9,11 +9,13 @@ Called by    ``kubewright crds``, ``make gen`` (``deploy/clusters``, ``deploy/on
              the bootstrap provider, and ``compose.embedded`` (the roles of users).
 """
 
+from dataclasses import replace
 from typing import Any
 
+from kubewright.api.bootstrap import v1beta2
 from kubewright.api.bootstrap.names import GROUP
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
-from kubewright.api.cluster.manifests import AGE, provider_labels
+from kubewright.api.cluster.manifests import AGE, PAUSED, provider_labels
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, KUBEADM_BOOTSTRAP_PROVIDER
 from kubewright.api.cluster.v1beta1 import CATEGORIES
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
@@ -27,6 +29,12 @@ OF_CLUSTER = Column(
     ".metadata.labels['" + CLUSTER_NAME_LABEL.replace(".", "\\.") + "']",
     description="The cluster that the machine belongs to, from the object's label.",
 )
+
+
+def _owner(kind: str) -> Column:
+    path = f'.metadata.ownerReferences[?(@.kind=="{kind}")].name'
+    return Column(kind, path, description=f"The {kind} that owns it.")
+
 
 DEFINITIONS = (
     Definition(
@@ -44,10 +52,38 @@ DEFINITIONS = (
     ),
 )
 
+V1BETA2 = (
+    replace(
+        DEFINITIONS[0],
+        kind=v1beta2.KUBEADM_CONFIG,
+        columns=(
+            OF_CLUSTER,
+            PAUSED,
+            Column(
+                "Data secret created",
+                ".status.initialization.dataSecretCreated",
+                description="Whether the data has been in its Secret.",
+            ),
+            AGE,
+        ),
+    ),
+    replace(
+        DEFINITIONS[1],
+        kind=v1beta2.KUBEADM_CONFIG_TEMPLATE,
+        columns=(_owner("ClusterClass"), _owner("Cluster"), AGE),
+    ),
+)
+"""The same kinds as they are served today."""
+
 
 def crds() -> tuple[dict[str, Any], ...]:
     """Both, in the order in which to install them."""
     return tuple(crd(each) for each in DEFINITIONS)
+
+
+def crds_of_today() -> tuple[dict[str, Any], ...]:
+    """The same with v1beta2 beside: for servers that convert."""
+    return tuple(map(crd, DEFINITIONS, V1BETA2))
 
 
 KINDS = ("kubeadmconfigs", "kubeadmconfigtemplates")

@@ -15,13 +15,13 @@ Called by    the admission of KubeadmConfig and KubeadmConfigTemplate; ``bootstr
 from msgspec import structs
 
 from kubewright.api.bootstrap.names import Format
+from kubewright.api.bootstrap.parts import SecretSource
 from kubewright.api.bootstrap.v1beta1 import (
     DiskSetup,
     KubeadmConfig,
     KubeadmConfigSpec,
     KubeadmConfigTemplate,
     NodeRegistration,
-    SecretSource,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
 

@@ -17,11 +17,12 @@ Called by    ``kubewright crds``, ``make gen`` (``deploy/clusters``, ``deploy/on
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import field
 
-from kubewright.api.cluster import names
+from kubewright.api.cluster import health, names, v1beta2
 from kubewright.api.cluster.v1beta1 import (
     CATEGORIES,
     CLUSTER,
@@ -135,9 +136,109 @@ DEFINITIONS = (
 )
 
 
+def state(condition: str, *, priority: int = 0, name: str = "", what: str = "") -> Column:
+    """A column with the status of a condition."""
+    path = f'.status.conditions[?(@.type=="{condition}")].status'
+    return Column(
+        name or condition, path, description=what or f"Whether it is {condition}.", priority=priority
+    )
+
+
+def count(name: str, path: str, what: str, *, priority: int = 0) -> Column:
+    """A column with a number."""
+    return Column(name, path, "integer", what, priority)
+
+
+PAUSED = state("Paused", priority=10, what="Whether the controllers pause.")
+PHASE = Column("Phase", ".status.phase", description="What it is about, in one word.")
+WANTED = count("Desired", ".spec.replicas", "How many machines there should be.")
+COUNTED = (
+    count("Current", ".status.replicas", "How many machines there are."),
+    count("Ready", ".status.readyReplicas", "How many machines are ready."),
+    count("Available", ".status.availableReplicas", "How many machines are available."),
+    count("Up-to-date", ".status.upToDateReplicas", "How many machines are up to date."),
+)
+
+
+def _of_role(short: str, path: str, who: str) -> tuple[Column, ...]:
+    """What machines of one role a cluster has."""
+    return (
+        count(f"{short} Desired", f"{path}.desiredReplicas", f"How many {who} there should be."),
+        count(f"{short} Current", f"{path}.replicas", f"How many {who} there are.", priority=10),
+        count(f"{short} Ready", f"{path}.readyReplicas", f"How many {who} are ready.", priority=10),
+        count(f"{short} Available", f"{path}.availableReplicas", f"How many {who} are available."),
+        count(f"{short} Up-to-date", f"{path}.upToDateReplicas", f"How many {who} are up to date."),
+    )
+
+
+def _address(kind: str) -> Column:
+    path = f'.status.addresses[?(@.type=="{kind}")].address'
+    return Column(kind.replace("IP", "-IP"), path, description="An address of the host.", priority=10)
+
+
+V1BETA2 = (
+    definition(
+        v1beta2.CLUSTER,
+        Column("ClusterClass", ".spec.topology.classRef.name", description="The class of a topology."),
+        state("Available"),
+        *_of_role("CP", ".status.controlPlane", "machines of the control plane"),
+        *_of_role("W", ".status.workers", "workers"),
+        PAUSED,
+        PHASE,
+        AGE,
+        Column("Version", ".spec.topology.version", description="The version of a topology; not supported."),
+    ),
+    definition(
+        v1beta2.MACHINE,
+        OF_CLUSTER,
+        Column("Node Name", ".status.nodeRef.name", description="The Node that the machine became."),
+        Column("Provider ID", ".spec.providerID", description="The cloud's id of the host.", priority=10),
+        Column("Failure domain", ".status.failureDomain", description="Where the host is."),
+        state("Ready"),
+        state("Available"),
+        state("UpToDate", name="Up-to-date", what="Whether it is as its owner says."),
+        _address("InternalIP"),
+        _address("ExternalIP"),
+        Column("OS-Image", ".status.nodeInfo.osImage", description="The operating system.", priority=10),
+        PAUSED,
+        PHASE,
+        AGE,
+        Column("Version", ".spec.version", description="The version of Kubernetes."),
+    ),
+    definition(v1beta2.MACHINE_SET, OF_CLUSTER, WANTED, *COUNTED, PAUSED, AGE, TEMPLATE_VERSION, scale=SCALE),
+    definition(
+        v1beta2.MACHINE_DEPLOYMENT,
+        OF_CLUSTER,
+        state("Available"),
+        WANTED,
+        *COUNTED,
+        PAUSED,
+        PHASE,
+        AGE,
+        TEMPLATE_VERSION,
+        scale=SCALE,
+    ),
+    definition(
+        health.MACHINE_HEALTH_CHECK,
+        OF_CLUSTER,
+        count("Replicas", ".status.expectedMachines", "How many machines are watched."),
+        count("Healthy", ".status.currentHealthy", "How many machines are healthy."),
+        PAUSED,
+        AGE,
+    ),
+    replace(DEFINITIONS[-1], kind=v1beta2.MACHINE_DRAIN_RULE),
+)
+"""The same kinds as they are served today: in the order of ``DEFINITIONS``."""
+
+
 def crds() -> tuple[dict[str, Any], ...]:
     """All of them, in the order in which to install them."""
     return tuple(crd(each) for each in DEFINITIONS)
+
+
+def crds_of_today() -> tuple[dict[str, Any], ...]:
+    """The same with v1beta2 beside: for servers that convert."""
+    return tuple(map(crd, DEFINITIONS, V1BETA2))
 
 
 class MachinePool(KubeObject, frozen=True, kw_only=True):

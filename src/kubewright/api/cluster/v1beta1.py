@@ -9,12 +9,27 @@ Continues    in ``validate`` (and what an unset field means) and ``manifests``.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, field
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.names import DeletePolicy, StrategyType
+from kubewright.api.cluster.parts import (
+    STATUSES,
+    AvailabilityGate,
+    ClusterV1Beta2,
+    MachineDeletionStatus,
+    MachineDrainRule,
+    MachineNaming,
+    MachineTaint,
+    ReadinessGate,
+    ReasonOfHealth,
+    RemediationStrategy,
+    StatusConditions,
+    StatusCounts,
+    StatusVersion,
+)
 from kubewright.api.core import NodeAddress, NodeSystemInfo
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import (
@@ -31,6 +46,9 @@ from kubewright.api.meta import (
     Time,
     Value,
     doc,
+    extra_schema,
+    keyed,
+    text,
     whole_seconds,
 )
 from kubewright.wire.gvk import Resource, split_api_version
@@ -46,6 +64,10 @@ FAILURE_REASON = "Why the object has failed, as one word; providers write it."
 FAILURE_MESSAGE = "Why the object has failed, in a sentence for people; providers write it."
 OBSERVED_GENERATION = "The generation of the spec that this status is about."
 CONDITIONS = "What is so and what is not, with reasons."
+V1BETA2 = "What v1beta2 says beside: conditions without severity, and counters."
+CLUSTER_PHASES = ["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"]
+MACHINE_PHASES = [*CLUSTER_PHASES[:3], "Running", "Deleting", "Deleted", "Failed", "Unknown"]
+DEPLOYMENT_PHASES = ["ScalingUp", "ScalingDown", "Running", "Failed", "Unknown"]
 
 
 def resource(plural: str, kind: str, *short_names: str) -> Resource:
@@ -57,21 +79,34 @@ class Condition(Value, frozen=True, kw_only=True):
     """One thing that is so, is not so, or is not known."""
 
     type: Annotated[
-        str, doc("What the condition is about, in CamelCase; Ready sums up the others.", required=True)
+        str, text("What the condition is about, in CamelCase; Ready sums up the others.", 256, required=True)
     ] = ""
     status: Annotated[str, doc("True, False or Unknown.", required=True)] = ""
     severity: Annotated[
-        str, doc("How bad it is that the status is False: Error, Warning or Info. Empty for other statuses.")
+        str, text("How bad it is that the status is False: Error, Warning or Info.", 32, least=0)
     ] = ""
     last_transition_time: Annotated[
-        Time | None,
-        doc("When status, severity, reason or message last changed.", required=True),
+        Time | None, doc("When any of the others last changed.", required=True)
     ] = None
-    reason: Annotated[str, doc("Why the condition has this status, as one word in CamelCase.")] = ""
-    message: Annotated[str, doc("Why the condition has this status, in a sentence for people.")] = ""
+    reason: Annotated[str, text("Why the condition has this status, as one word in CamelCase.", 256)] = ""
+    message: Annotated[str, text("Why the condition has this status, in a sentence for people.", 10240)] = ""
 
     def __post_init__(self) -> None:
         whole_seconds(self, "last_transition_time")
+
+
+Conditions = Annotated[tuple[Condition, ...], doc(CONDITIONS)]
+FailureReason = Annotated[str | None, doc(FAILURE_REASON)]
+FailureMessage = Annotated[str | None, text(FAILURE_MESSAGE, 10240)]
+ClusterName = Annotated[
+    str, text("The cluster that the machines belong to, in their namespace.", 63, required=True)
+]
+MinReady = Annotated[
+    Int32, doc("How many seconds a Node must be ready before its machine counts as available.")
+]
+SelectorText = Annotated[
+    str, text("A selector of the machines, as text, for clients of the subresource scale.", 4096)
+]
 
 
 class ObjectReference(Value, frozen=True, kw_only=True):
@@ -105,7 +140,8 @@ class NetworkRanges(Value, frozen=True, kw_only=True):
     """Ranges of addresses."""
 
     cidr_blocks: Annotated[
-        tuple[str, ...], doc("The ranges in CIDR notation, one for each IP family.", required=True)
+        tuple[Annotated[str, extra_schema(maxLength=43, minLength=1)], ...],
+        doc("The ranges in CIDR notation, one for each IP family.", required=True, maxItems=100),
     ] = ()
 
 
@@ -117,14 +153,14 @@ class ClusterNetwork(Value, frozen=True, kw_only=True):
     ] = None
     services: Annotated[NetworkRanges | None, doc("Where the addresses of Services come from.")] = None
     pods: Annotated[NetworkRanges | None, doc("Where the addresses of Pods come from.")] = None
-    service_domain: Annotated[str, doc("The DNS domain of Services.")] = ""
+    service_domain: Annotated[str, text("The DNS domain of Services.", 253)] = ""
 
 
 class ApiEndpoint(Value, frozen=True, kw_only=True):
     """Where the API server of a cluster is reached."""
 
-    host: Annotated[str, doc("The host name or address.", required=True)] = ""
-    port: Annotated[Int32, doc("The port.", required=True)] = 0
+    host: Annotated[str, text("The host name or address.", 512, least=0)] = ""
+    port: Annotated[Int32, doc("The port.")] = 0
 
     @property
     def valid(self) -> bool:
@@ -156,6 +192,10 @@ class ClusterSpec(Value, frozen=True, kw_only=True):
         Mapping[str, Json] | None,
         doc("A topology made from a ClusterClass; not supported, and refused by validation.", **PRESERVE),
     ] = None
+    availability_gates: Annotated[
+        tuple[AvailabilityGate, ...],
+        doc("Further conditions that count into Available.", maxItems=32, **keyed("conditionType")),
+    ] = ()
 
 
 class FailureDomain(Value, frozen=True, kw_only=True):
@@ -173,17 +213,16 @@ class ClusterStatus(Value, frozen=True, kw_only=True):
     failure_domains: Annotated[
         Mapping[str, FailureDomain], doc("The failure domains by name, copied from the infrastructure.")
     ] = field(default_factory=dict)
-    failure_reason: Annotated[str | None, doc(FAILURE_REASON)] = None
-    failure_message: Annotated[str | None, doc(FAILURE_MESSAGE)] = None
-    phase: Annotated[
-        str, doc("For people: Pending, Provisioning, Provisioned, Deleting, Failed or Unknown.")
-    ] = ""
+    failure_reason: FailureReason = None
+    failure_message: FailureMessage = None
+    phase: Annotated[str, doc("What the cluster is about, in one word for people.", enum=CLUSTER_PHASES)] = ""
     infrastructure_ready: Annotated[bool | None, doc("Whether the infrastructure is ready.")] = None
     control_plane_ready: Annotated[
         bool | None, doc("Whether the control plane is ready to receive requests.")
     ] = None
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    conditions: Conditions = ()
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+    v1beta2: Annotated[ClusterV1Beta2 | None, doc(V1BETA2)] = None
 
 
 class Cluster(KubeObject, frozen=True, kw_only=True):
@@ -205,10 +244,7 @@ class Bootstrap(Value, frozen=True, kw_only=True):
     ] = None
     data_secret_name: Annotated[
         str | None,
-        doc(
-            "The Secret that has the bootstrap data under the key value; set it to bring your own. An empty "
-            "name says that there is nothing to bootstrap."
-        ),
+        text("The Secret with the data in its key value; empty: nothing to bootstrap.", 253, least=0),
     ] = None
     data: Annotated[
         str | None,
@@ -220,7 +256,7 @@ class MachineSpec(Value, frozen=True, kw_only=True):
     """What a machine should be."""
 
     cluster_name: Annotated[
-        str, doc("The cluster that the machine belongs to, in its namespace.", required=True, minLength=1)
+        str, text("The cluster that the machine belongs to, in its namespace.", 63, required=True)
     ] = ""
     bootstrap: Annotated[
         Bootstrap, doc("Where the data comes from that turns the host into a Node.", required=True)
@@ -228,14 +264,12 @@ class MachineSpec(Value, frozen=True, kw_only=True):
     infrastructure_ref: Annotated[
         ObjectReference, reference("The object whose provider makes the host.", required=True)
     ] = field(default_factory=ObjectReference)
-    version: Annotated[
-        str | None, doc("The version of Kubernetes, such as v1.30.0, for the bootstrap provider.")
-    ] = None
+    version: Annotated[str | None, text("The version of Kubernetes, such as v1.30.0.", 256)] = None
     provider_id: Annotated[
-        str | None, doc("The cloud's id of the host, as its Node has it; copied from the infrastructure.")
+        str | None, text("The cloud's id of the host; copied from the infrastructure.", 512)
     ] = field(default=None, name="providerID")
     failure_domain: Annotated[
-        str | None, doc("The failure domain in which the host should be: a name in the cluster's status.")
+        str | None, text("Where the host should be: a failure domain of the cluster.", 256)
     ] = None
     node_drain_timeout: Annotated[
         Duration | None, doc("How long draining the Node may take; without a limit when 0 or unset.")
@@ -247,6 +281,14 @@ class MachineSpec(Value, frozen=True, kw_only=True):
         Duration | None,
         doc("How long to try to delete the Node once the host is gone; 10s when unset, 0 is for ever."),
     ] = None
+    readiness_gates: Annotated[
+        tuple[ReadinessGate, ...],
+        doc("Further conditions that count into Ready.", maxItems=32, **keyed("conditionType")),
+    ] = ()
+    taints: Annotated[
+        tuple[MachineTaint, ...],
+        doc("Taints that the Node gets.", maxItems=64, minItems=1, **keyed("key", "effect")),
+    ] = ()
 
 
 class MachineStatus(Value, frozen=True, kw_only=True):
@@ -255,21 +297,21 @@ class MachineStatus(Value, frozen=True, kw_only=True):
     node_ref: Annotated[ObjectReference | None, reference("The Node that the machine became.")] = None
     node_info: Annotated[NodeSystemInfo | None, doc("What the kubelet says about its machine.")] = None
     last_updated: Annotated[Time | None, doc("When the phase last changed.")] = None
-    failure_reason: Annotated[str | None, doc(FAILURE_REASON)] = None
-    failure_message: Annotated[str | None, doc(FAILURE_MESSAGE)] = None
+    failure_reason: FailureReason = None
+    failure_message: FailureMessage = None
     addresses: Annotated[
         tuple[NodeAddress, ...], doc("The addresses of the host, copied from the infrastructure.")
     ] = ()
-    phase: Annotated[
-        str, doc("For people: Pending, Provisioning, Provisioned, Running, Deleting, Failed or Unknown.")
-    ] = ""
+    phase: Annotated[str, doc("What the machine is about, in one word for people.", enum=MACHINE_PHASES)] = ""
     certificates_expiry_date: Annotated[
         Time | None, doc("When the certificates of a machine of the control plane expire.")
     ] = None
     bootstrap_ready: Annotated[bool | None, doc("Whether the bootstrap data is there.")] = None
     infrastructure_ready: Annotated[bool | None, doc("Whether the host is there.")] = None
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    conditions: Conditions = ()
+    deletion: Annotated[MachineDeletionStatus | None, doc("When the steps of a deletion began.")] = None
+    v1beta2: Annotated[StatusConditions | None, doc(V1BETA2)] = None
 
     def __post_init__(self) -> None:
         whole_seconds(self, "last_updated", "certificates_expiry_date")
@@ -297,7 +339,6 @@ MACHINE = Kind(resource("machines", "Machine", "ma"), Machine)
 
 
 DELETE_POLICIES = [policy.value for policy in DeletePolicy]
-SELECTOR_TEXT = "A selector of the machines, as text, for clients of the subresource scale."
 
 
 def one() -> int:
@@ -308,18 +349,13 @@ def one() -> int:
 class MachineSetSpec(Value, frozen=True, kw_only=True):
     """What a set should be."""
 
-    cluster_name: Annotated[
-        str, doc("The cluster that the machines belong to, in their namespace.", required=True, minLength=1)
-    ] = ""
+    cluster_name: ClusterName = ""
     replicas: Annotated[Int32, doc("How many machines there should be; 1 when unset.")] = field(
         default_factory=one
     )
-    min_ready_seconds: Annotated[
-        Int32, doc("How many seconds a Node must be ready before its machine counts as available.")
-    ] = 0
+    min_ready_seconds: MinReady = 0
     delete_policy: Annotated[
-        str,
-        doc("Which machines are deleted first; Random when unset.", enum=DELETE_POLICIES),
+        str, doc("Which machines are deleted first; Random when unset.", enum=DELETE_POLICIES)
     ] = ""
     selector: Annotated[
         LabelSelector | None,
@@ -328,12 +364,13 @@ class MachineSetSpec(Value, frozen=True, kw_only=True):
     template: Annotated[MachineTemplateSpec, doc("What new machines look like.")] = field(
         default_factory=MachineTemplateSpec
     )
+    machine_naming_strategy: Annotated[MachineNaming | None, doc("How new machines are named.")] = None
 
 
 class MachineSetStatus(Value, frozen=True, kw_only=True):
     """What a set is."""
 
-    selector: Annotated[str, doc(SELECTOR_TEXT)] = ""
+    selector: SelectorText = ""
     replicas: Annotated[Int32 | None, doc("How many machines belong to the set.")] = None
     fully_labeled_replicas: Annotated[
         Int32 | None, doc("How many of them carry all labels of the template.")
@@ -343,9 +380,14 @@ class MachineSetStatus(Value, frozen=True, kw_only=True):
         None
     )
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
-    failure_reason: Annotated[str | None, doc(FAILURE_REASON)] = None
-    failure_message: Annotated[str | None, doc(FAILURE_MESSAGE)] = None
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    failure_reason: FailureReason = None
+    failure_message: FailureMessage = None
+    conditions: Conditions = ()
+    versions: Annotated[
+        tuple[StatusVersion, ...],
+        doc("The versions of Kubernetes of its machines.", maxItems=100, minItems=1, **keyed("version")),
+    ] = ()
+    v1beta2: Annotated[StatusCounts | None, doc(V1BETA2)] = None
 
 
 class MachineSet(KubeObject, frozen=True, kw_only=True):
@@ -373,8 +415,7 @@ class RollingUpdate(Value, frozen=True, kw_only=True):
         doc("How many machines may be too many; a percentage of replicas rounds up. 1 when unset."),
     ] = None
     delete_policy: Annotated[
-        str | None,
-        doc("Which machines the sets delete first; Random when unset.", enum=DELETE_POLICIES),
+        str | None, doc("Which machines the sets delete first; Random when unset.", enum=DELETE_POLICIES)
     ] = None
 
 
@@ -382,18 +423,16 @@ class MachineDeploymentStrategy(Value, frozen=True, kw_only=True):
     """How old machines give way to new ones."""
 
     type: Annotated[
-        str,
-        doc("RollingUpdate, or OnDelete: a machine is replaced when it is deleted.", enum=STRATEGIES),
+        str, doc("RollingUpdate, or OnDelete: a machine is replaced when it is deleted.", enum=STRATEGIES)
     ] = ""
     rolling_update: Annotated[RollingUpdate | None, doc("The bounds of a RollingUpdate.")] = None
+    remediation: Annotated[RemediationStrategy | None, doc("How unhealthy machines are replaced.")] = None
 
 
 class MachineDeploymentSpec(Value, frozen=True, kw_only=True):
     """What a deployment should be."""
 
-    cluster_name: Annotated[
-        str, doc("The cluster that the machines belong to, in their namespace.", required=True, minLength=1)
-    ] = ""
+    cluster_name: ClusterName = ""
     replicas: Annotated[Int32, doc("How many machines there should be; 1 when unset.")] = field(
         default_factory=one
     )
@@ -410,14 +449,13 @@ class MachineDeploymentSpec(Value, frozen=True, kw_only=True):
     strategy: Annotated[MachineDeploymentStrategy | None, doc("How old machines give way to new ones.")] = (
         None
     )
-    min_ready_seconds: Annotated[
-        Int32, doc("How many seconds a Node must be ready before its machine counts as available.")
-    ] = 0
+    min_ready_seconds: MinReady = 0
     revision_history_limit: Annotated[Int32 | None, doc("How many old sets are kept; 1 when unset.")] = None
     paused: Annotated[bool, doc("Stops rollouts; scaling still works.")] = False
     progress_deadline_seconds: Annotated[
         Int32 | None, doc("Not used; 600 when unset, as upstream writes it.")
     ] = None
+    machine_naming_strategy: Annotated[MachineNaming | None, doc("How new machines are named.")] = None
 
     def __post_init__(self) -> None:
         whole_seconds(self, "rollout_after")
@@ -427,7 +465,7 @@ class MachineDeploymentStatus(Value, frozen=True, kw_only=True):
     """What a deployment is."""
 
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
-    selector: Annotated[str, doc(SELECTOR_TEXT)] = ""
+    selector: SelectorText = ""
     replicas: Annotated[Int32 | None, doc("How many machines there are, in all sets.")] = None
     updated_replicas: Annotated[Int32 | None, doc("How many of them have the current template.")] = None
     ready_replicas: Annotated[Int32 | None, doc("How many of them have a Node that is ready.")] = None
@@ -437,8 +475,13 @@ class MachineDeploymentStatus(Value, frozen=True, kw_only=True):
     unavailable_replicas: Annotated[
         Int32 | None, doc("How many are missing until all wanted machines are available.")
     ] = None
-    phase: Annotated[str, doc("For people: ScalingUp, ScalingDown, Running, Failed or Unknown.")] = ""
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    phase: Annotated[str, doc("What it is about, in one word for people.", enum=DEPLOYMENT_PHASES)] = ""
+    conditions: Conditions = ()
+    versions: Annotated[
+        tuple[StatusVersion, ...],
+        doc("The versions of Kubernetes of its machines.", maxItems=100, minItems=1, **keyed("version")),
+    ] = ()
+    v1beta2: Annotated[StatusCounts | None, doc(V1BETA2)] = None
 
 
 class MachineDeployment(KubeObject, frozen=True, kw_only=True):
@@ -466,18 +509,28 @@ class UnhealthyCondition(Value, frozen=True, kw_only=True):
     timeout: Annotated[Duration, doc("How long the status must last.", required=True)] = ""
 
 
+class UnhealthyMachineCondition(Value, frozen=True, kw_only=True):
+    """A condition of a Machine that makes it unhealthy when it lasts."""
+
+    type: ReasonOfHealth = ""
+    status: Annotated[str, doc("The status that is unhealthy.", required=True, enum=STATUSES)] = ""
+    timeout: Annotated[Duration, doc("How long the status must last.", required=True)] = ""
+
+
 class MachineHealthCheckSpec(Value, frozen=True, kw_only=True):
     """What a health check should watch."""
 
-    cluster_name: Annotated[
-        str, doc("The cluster that the machines belong to, in their namespace.", required=True, minLength=1)
-    ] = ""
+    cluster_name: ClusterName = ""
     selector: Annotated[
         LabelSelector | None, doc("Which machines are watched.", required=True, **ATOMIC_MAP)
     ] = None
     unhealthy_conditions: Annotated[
         tuple[UnhealthyCondition, ...],
-        doc("Conditions of Nodes that make a machine unhealthy if they last.", required=True, minItems=1),
+        doc("Conditions of Nodes that make a machine unhealthy if they last.", maxItems=100),
+    ] = ()
+    unhealthy_machine_conditions: Annotated[
+        tuple[UnhealthyMachineCondition, ...],
+        doc("Conditions of Machines that make a machine unhealthy if they last.", maxItems=100, minItems=1),
     ] = ()
     max_unhealthy: Annotated[
         IntOrString | None,
@@ -485,9 +538,9 @@ class MachineHealthCheckSpec(Value, frozen=True, kw_only=True):
     ] = None
     unhealthy_range: Annotated[
         str | None,
-        doc(
-            "Machines are replaced only while the number of unhealthy ones is in this range, such as [3-5]; "
-            "takes the place of maxUnhealthy.",
+        text(
+            "While the number of unhealthy machines is in it, such as [3-5]; in place of maxUnhealthy.",
+            32,
             pattern=RANGE_PATTERN,
         ),
     ] = None
@@ -510,8 +563,12 @@ class MachineHealthCheckStatus(Value, frozen=True, kw_only=True):
         Int32 | None, doc("How many more machines may be replaced now.", minimum=0)
     ] = None
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
-    targets: Annotated[tuple[str, ...], doc("The names of the machines that are watched.")] = ()
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    targets: Annotated[
+        tuple[Annotated[str, extra_schema(maxLength=253, minLength=1)], ...],
+        doc("The names of the machines that are watched.", maxItems=10000),
+    ] = ()
+    conditions: Conditions = ()
+    v1beta2: Annotated[StatusConditions | None, doc(V1BETA2)] = None
 
 
 class MachineHealthCheck(KubeObject, frozen=True, kw_only=True):
@@ -528,72 +585,6 @@ class MachineHealthCheck(KubeObject, frozen=True, kw_only=True):
 MACHINE_HEALTH_CHECK = Kind(
     resource("machinehealthchecks", "MachineHealthCheck", "mhc", "mhcs"), MachineHealthCheck
 )
-
-
-DRAIN, SKIP, WAIT_COMPLETED = "Drain", "Skip", "WaitCompleted"
-SELECTORS: dict[str, Any] = {"minItems": 1, "maxItems": 32}
-
-
-class DrainRuleConfig(Value, frozen=True, kw_only=True):
-    """What a drain does with the pods of a rule."""
-
-    behavior: Annotated[
-        str,
-        doc(
-            "Drain evicts the pods; Skip leaves them alone; WaitCompleted waits until they have ended.",
-            required=True,
-            enum=[DRAIN, SKIP, WAIT_COMPLETED],
-        ),
-    ] = ""
-    order: Annotated[
-        Int32 | None,
-        doc("Pods are evicted when all with a lower order are gone; 0 when unset. Only with Drain."),
-    ] = None
-
-
-class DrainRuleMachines(Value, frozen=True, kw_only=True):
-    """Machines by their labels and by those of their clusters: both must match."""
-
-    selector: Annotated[LabelSelector | None, doc("Labels of machines; all when unset.", **ATOMIC_MAP)] = None
-    cluster_selector: Annotated[
-        LabelSelector | None, doc("Labels of the machines' clusters; all when unset.", **ATOMIC_MAP)
-    ] = None
-
-
-class DrainRulePods(Value, frozen=True, kw_only=True):
-    """Pods by their labels and by those of their namespaces: both must match."""
-
-    selector: Annotated[LabelSelector | None, doc("Labels of pods; all when unset.", **ATOMIC_MAP)] = None
-    namespace_selector: Annotated[
-        LabelSelector | None, doc("Labels of the pods' namespaces; all when unset.", **ATOMIC_MAP)
-    ] = None
-
-
-class MachineDrainRuleSpec(Value, frozen=True, kw_only=True):
-    """What is done with which pods of which machines."""
-
-    drain: Annotated[DrainRuleConfig, doc("What a drain does with the pods.", required=True)] = field(
-        default_factory=DrainRuleConfig
-    )
-    machines: Annotated[
-        tuple[Annotated[DrainRuleMachines, doc("Some machines.", minProperties=1)], ...],
-        doc(
-            "The machines of the namespace that the rule is for, by any of these; all when unset.",
-            **SELECTORS,
-        ),
-    ] = ()
-    pods: Annotated[
-        tuple[Annotated[DrainRulePods, doc("Some pods.", minProperties=1)], ...],
-        doc("The pods that the rule is for, by any of these; all when unset.", **SELECTORS),
-    ] = ()
-
-
-class MachineDrainRule(KubeObject, frozen=True, kw_only=True):
-    """What a drain does with some pods. Of several rules for a pod the first by name counts."""
-
-    spec: Annotated[
-        MachineDrainRuleSpec, doc("What is done with which pods of which machines.", required=True)
-    ] = field(default_factory=MachineDrainRuleSpec)
 
 
 MACHINE_DRAIN_RULE = Kind(resource("machinedrainrules", "MachineDrainRule"), MachineDrainRule)

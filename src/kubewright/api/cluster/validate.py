@@ -24,13 +24,12 @@ from msgspec import json, structs, to_builtins
 from kubewright.api.admission import Plain
 from kubewright.api.cluster import names
 from kubewright.api.cluster.names import DeletePolicy, PreflightCheck, StrategyType
+from kubewright.api.cluster.parts import DRAIN, MachineDrainRule
 from kubewright.api.cluster.v1beta1 import (
-    DRAIN,
     Cluster,
     Machine,
     MachineDeployment,
     MachineDeploymentStrategy,
-    MachineDrainRule,
     MachineHealthCheck,
     MachineSet,
     MachineSpec,

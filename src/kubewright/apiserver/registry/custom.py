@@ -41,7 +41,6 @@ from kubewright.wire.gvk import Resource, by_preference
 
 Version = Mapping[str, Any]
 Check = Callable[[Object, Object | None], list[Cause]]
-_RULES = "x-kubernetes-validations"
 _LARGEST = 2**31 - 1
 _GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 
@@ -67,9 +66,10 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
     )  # fmt: skip
     rules = admission.get(resource)
+    schema = _schema(version)
     return ServedKind(
         resource=resource,
-        schema=_schema(version),
+        schema=schema,
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or f"{names['kind']}List",
         categories=tuple(names.get("categories") or ()),
@@ -79,7 +79,7 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         custom=True,
         prepare=_as_sent if rules is None else _defaults(rules),
         check=_counts(scale) if rules is None else _all(_counts(scale), _checks(rules)),
-        warn=_silent if rules is None else _warnings(rules),
+        warn=_warnings(schema, rules),
         fields=_selectable(version.get("selectableFields") or ()),
         deprecated=_deprecation(spec, version),
     )
@@ -105,7 +105,7 @@ def schemas(crd: Object, served: Iterable[ServedKind]) -> dict[str, Schema]:
     }
 
 
-def _schema(version: Version) -> Schema:
+def _schema(version: Version) -> Structural:
     return Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema")))
 
 
@@ -123,12 +123,11 @@ def _checks(rules: Rules[Any]) -> Check:
     ]
 
 
-def _silent(_new: Object, _old: Object | None) -> list[str]:
-    return []
-
-
-def _warnings(rules: Rules[Any]) -> Callable[[Object, Object | None], list[str]]:
-    return lambda new, old: warned(rules, new, old)
+def _warnings(schema: Structural, rules: Rules[Any] | None) -> Callable[[Object, Object | None], list[str]]:
+    """What the kind's own rules say, and what those in its schema say of parts that did not change."""
+    if rules is None:
+        return lambda new, _old: schema.excused(new)
+    return lambda new, old: schema.excused(new) + warned(rules, new, old)
 
 
 def _all(*checks: Check) -> Check:
@@ -216,9 +215,6 @@ def warnings(crd: Object, _old: Object | None) -> list[str]:
         parts = list(_parts(schema))
         formats = {part["format"] for part in parts if isinstance(part.get("format"), str)}
         found += [f'unrecognized format "{name}"' for name in sorted(formats) if not is_known(name)]
-        if count := sum(len(part.get(_RULES) or ()) for part in parts):
-            name = version.get("name")
-            found.append(f"version {name}: {count} {_RULES} rules are stored but not enforced by this server")
     return list(dict.fromkeys(found))
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 import orjson
 
+from kubewright.apiserver.cel import rules
 from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import (
     MOST_CAUSES,
@@ -89,7 +90,7 @@ def rule(new: Object, old: Object | None) -> Iterator[Cause]:
     yield from _versions(spec)
     same = old is not None and spec.get("versions") == (old.get("spec") or {}).get("versions")
     if same or (costly := _costly(spec.get("versions") or [])) is None:
-        yield from _schemas(spec)
+        yield from _schemas(spec, with_rules=not same)
     else:
         yield costly
     yield from _conversion(spec.get("conversion") or {})
@@ -190,7 +191,8 @@ def _costly(versions: list[Spec]) -> Cause | None:
     return forbidden("spec.versions", f"{words}: {advice}")
 
 
-def _schemas(spec: Spec) -> Iterator[Cause]:
+def _schemas(spec: Spec, *, with_rules: bool) -> Iterator[Cause]:
+    """``with_rules``: what is served already keeps rules that this release would refuse."""
     versions = spec.get("versions") or []
     one = bool(versions) and shared(versions, "schema")
     for index, version in enumerate(versions[:1] if one else versions):
@@ -200,7 +202,7 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
             yield required(where)
             continue
         where = "spec.validation.openAPIV3Schema" if one else where
-        yield from _causes(orjson.dumps(schema), where)
+        yield from _causes(orjson.dumps(schema), where, with_rules=with_rules)
     for field, check in VIEWS.items():
         together = bool(versions) and shared(versions, field)
         if field == "selectableFields" and one and not together:
@@ -221,10 +223,11 @@ def _without_schema(versions: Sequence[Spec]) -> Iterator[Cause]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _causes(source: bytes, path: str) -> tuple[Cause, ...]:
+def _causes(source: bytes, path: str, *, with_rules: bool) -> tuple[Cause, ...]:
     """What is wrong with a schema, given as JSON: each server of a process checks the same ones again."""
     schema = gojson.whole(orjson.loads(source))
-    return tuple(list(violations(schema, path)) or list(_compiled(schema, path)) or _defaults(schema, path))
+    wrong = list(violations(schema, path)) or list(_compiled(schema, path)) or list(_defaults(schema, path))
+    return tuple(wrong or (rules.violations(schema, path) if with_rules else ()))
 
 
 def _compiled(schema: Spec, path: str) -> Iterator[Cause]:

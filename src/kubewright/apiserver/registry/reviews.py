@@ -131,7 +131,7 @@ def _believed(converted: Any, original: Object, to: str, index: int | None) -> O
         raise Failed(f"{lead} {where}: invalid groupVersion (expected {to}, received {_text(got)})")
     if (got := converted.get("kind", "")) != kind:
         raise Failed(f"{lead} {where}: invalid kind (expected {kind}, received {_text(got)})")
-    told, before = converted.get("metadata"), original["metadata"]
+    told, before = converted.get("metadata"), original.get("metadata") or {}
     given = told if isinstance(told, dict) else {}
     whose = "object" if index is None else f"converted object at index {index}"
     for name, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
@@ -140,7 +140,7 @@ def _believed(converted: Any, original: Object, to: str, index: int | None) -> O
     if wrong := next(_wrong_metadata(converted, before), None):
         where = "metadata" if index is None else f"metadata in object at index {index}"
         raise Failed(f"{lead} {where}: {wrong}")
-    return in_order(with_metadata(converted, original))
+    return in_order(with_metadata(converted, {"metadata": {}, **original}))
 
 
 def _wrong_metadata(converted: Object, before: Mapping[str, Any]) -> Iterator[str]:
@@ -207,7 +207,7 @@ class Webhook:
         for key, each in found.items():
             if isinstance(each, asyncio.Future):
                 found[key] = await asyncio.shield(each)
-        return [with_metadata(self._object(found[key]), obj) for key, obj in zip(keys, objects, strict=True)]
+        return [_restored(self._object(found[key]), obj) for key, obj in zip(keys, objects, strict=True)]
 
     @staticmethod
     def _object(found: "Object | asyncio.Future[Object]") -> Object:
@@ -280,7 +280,7 @@ class Webhook:
         until, data = self._kept.get(key, (0.0, b""))
         if not data or until < self._clock.monotonic():
             return None
-        return with_metadata(orjson.loads(data), obj)
+        return _restored(orjson.loads(data), obj)
 
     def _remember(self, key: bytes, answer: Object) -> None:
         data = orjson.dumps(answer)
@@ -293,6 +293,11 @@ class Webhook:
     def _forget(self, key: bytes) -> None:
         _, data = self._kept.pop(key, (0.0, b""))
         self._bytes -= len(data)
+
+
+def _restored(answer: Object, obj: Object) -> Object:
+    """A remembered answer with the metadata of the object that is asked for: an apply asks for parts, too."""
+    return with_metadata(answer, {"metadata": {}, **obj})
 
 
 def _key(obj: Object, to: str) -> bytes:

@@ -232,6 +232,8 @@ class Versions:
             if found is None:
                 raise Needed(self.hook, obj, to)
             return self.schemas[to].converted(found)
+        if "metadata" not in obj:  # an apply converts parts of objects, too
+            obj = {**obj, "metadata": {}}
         try:
             found = with_metadata(self._convert(obj, to), obj)
         except ValueError as error:

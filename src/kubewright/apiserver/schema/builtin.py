@@ -316,7 +316,8 @@ MAY_BE_EMPTY = frozenset(
         "core.v1.HTTPHeader.value", "core.v1.Sysctl.value", "core.v1.HostIP.ip", "core.v1.PodIP.ip",
         "core.v1.ResourceHealth.resourceID", "authentication.v1.TokenReviewSpec.token",
         "authorization.v1.NonResourceRule.verbs", "authorization.v1.ResourceRule.verbs",
-        "batch.v1.PodFailurePolicy.rules", "resource.v1.DeviceAllocationConfiguration.source",
+        "apiextensions.v1.ValidationRule.rule", "batch.v1.PodFailurePolicy.rules",
+        "resource.v1.DeviceAllocationConfiguration.source",
     )
 )  # fmt: skip
 """Texts and lists that are marked as required and may be empty, and so may be left out: in Go the two are the

@@ -29,6 +29,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
+from kubewright.apiserver.cel import rules
 from kubewright.apiserver.schema import builtin, formats, patterns, walk
 from kubewright.apiserver.schema.builtin import node_of
 from kubewright.apiserver.schema.causes import (
@@ -59,6 +60,7 @@ class Structural(Compiled):
     def __init__(self, schema: OpenApi | None) -> None:
         self.source: OpenApi = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         self.envelope = True
+        self._told: tuple[Object | None, list[str]] = (None, [])
 
     @classmethod
     def of_value(cls, schema: OpenApi) -> "Structural":
@@ -87,6 +89,28 @@ class Structural(Compiled):
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
     def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        causes = self._mistakes(obj, old, part)
+        if (tree := self.rules) is None:
+            return causes
+        if rules.blocked(causes):
+            return [*causes, rules.NOT_CHECKED]
+        place = None if old is None else Place(self.node, obj, old)
+        before = old if old is not None or self.envelope else obj  # a default is its own old value
+        found = rules.judged(tree, obj, before, place)
+        self._told = (obj, found.warnings)
+        return bounded([*causes, *found.causes])
+
+    def excused(self, obj: Object) -> list[str]:
+        """What rules say against an object that was just validated, though they let it pass."""
+        return self._told[1] if self._told[0] is obj else []
+
+    @cached_property
+    def rules(self) -> rules.Ruled | None:
+        """The rules in CEL; None if there are none."""
+        return rules.compiled(orjson.dumps(self.source), root=self.envelope)
+
+    def _mistakes(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        """What the schema says against an object, without its rules."""
         return self._invalid(obj, old, part) + self._duplicates(obj, old)
 
     def _invalid(self, obj: Object, old: Object | None, part: str) -> list[Cause]:
@@ -128,7 +152,9 @@ class Structural(Compiled):
 
     def nulls(self, obj: Object) -> list[Cause]:
         filled = walk.default(self.node, self._with_typed_metadata(obj))
-        return [cause for cause in self.validate(filled) if cause.message.startswith('Invalid value: "null"')]
+        return [
+            cause for cause in self._mistakes(filled) if cause.message.startswith('Invalid value: "null"')
+        ]
 
     def openapi(self) -> Mapping[str, Any]:
         properties = {**self.source.get("properties", {}), **builtin.envelope()}

@@ -28,7 +28,11 @@ classes = typer.Typer(
 ClassFile = Annotated[
     Path,
     typer.Option(
-        "-f", "--class", help="The file of the MachineClass.", metavar="FILE", parser=path_of("--class")
+        "-f",
+        "--class",
+        help="The file of the MachineClass; -: from stdin.",
+        metavar="FILE",
+        parser=path_of("--class"),
     ),
 ]
 Name = Annotated[

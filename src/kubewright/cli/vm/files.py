@@ -7,6 +7,7 @@ Called by    ``app``; tests.
 """
 
 import base64
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,10 +145,17 @@ def _only_object(path: Path, kind: str = "") -> JsonObject:
     return found
 
 
+STDIN = Path("-")
+"""As in kubectl: the file is what is written to this program."""
+
+
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(BODY_BYTES + 1)
+        if path == STDIN:
+            data = sys.stdin.buffer.read(BODY_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(BODY_BYTES + 1)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from None
     if len(data) > BODY_BYTES:

@@ -45,7 +45,7 @@ def vm_id(switch: str, told: str) -> Any:
     return typer.Option(switch, help=told, metavar="ID", parser=read)
 
 
-ClassFile = Annotated[Path, _file("--class", "The file of the MachineClass.")]
+ClassFile = Annotated[Path, _file("--class", "The file of the MachineClass; -: from stdin.")]
 SecretFiles = Annotated[
     list[Path] | None, _file("--secret", "The file of a Secret that the class names; may be given again.")
 ]

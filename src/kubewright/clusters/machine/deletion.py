@@ -27,7 +27,8 @@ from msgspec import to_builtins
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import Reason
-from kubewright.api.cluster.v1beta1 import DRAIN, SKIP, WAIT_COMPLETED, Cluster, Machine, MachineDrainRule
+from kubewright.api.cluster.parts import DRAIN, SKIP, WAIT_COMPLETED, MachineDrainRule
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.core import Pod
 from kubewright.api.meta import LabelSelector
 from kubewright.base.delays import SOON, UNHEARD

@@ -31,8 +31,7 @@ from kubewright.clusters.external.object import External, clone_kind, cloned, ma
 from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.machineset.member import marker, metadata_of, wanted_annotations, wanted_labels
 from kubewright.kube.client import Client
-from kubewright.replicas.member import number_of
-from kubewright.replicas.objects import reference
+from kubewright.replicas.objects import number_of, reference
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key, Resource, split_api_version
 

@@ -24,7 +24,7 @@ from kubewright.api.conditions import condition_of
 from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member, verified_number
+from kubewright.replicas.objects import Member, verified_number
 from kubewright.replicas.set.seen import Seen
 from kubewright.rollout.model import Rank
 

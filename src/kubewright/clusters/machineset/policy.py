@@ -65,8 +65,17 @@ from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.replicas.objects import INVALID, key_of, read_selector
-from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetPolicy, Words, counted
-from kubewright.replicas.set.seen import PatchObject, Step, Wait
+from kubewright.replicas.set.seen import (
+    Decider,
+    Deletions,
+    Failure,
+    PatchObject,
+    SetPolicy,
+    Step,
+    Wait,
+    Words,
+    counted,
+)
 from kubewright.rollout.model import Rank
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire import selectors

@@ -23,7 +23,9 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlane,
 )
 from kubewright.api.controlplane.validate import validate_user
+from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
+from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
 from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.look import Reader
@@ -32,16 +34,17 @@ from kubewright.controlplanes.users import kubeconfigs
 from kubewright.controlplanes.users.connection import Connect, Connections, Outcome
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen, identity
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
+from kubewright.kube.patches import onto
 from kubewright.pki.keyring import Make
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.controller import Controller, status_alone
 from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.kernel import unless_refused
 from kubewright.runtime.passes import planned
-from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
-from kubewright.runtime.writer import Writer
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "controlplaneuser"
@@ -55,7 +58,6 @@ class Users:
     def __init__(self, environment: Environment, caches: Caches, connect: Connect) -> None:
         informers = environment.control.caches
         self._client = environment.control.client
-        self._writer = Writer(self._client, CONTROL_PLANE_USER, FINALIZER)
         self._caches = caches
         self._reader = Reader(informers)
         self._maker = Maker(self._client, Algorithm.EC)
@@ -120,14 +122,16 @@ class Users:
     async def _perform(self, outcome: Outcome, plan: Plan) -> bool:
         """Do what is to be done outside of the control plane; whether that ends the pass."""
         seen = outcome.seen
-        destination = Destination(seen.user.namespace, seen.cluster, seen.owner)
+        destination, meta = Destination(seen.user.namespace, seen.cluster, seen.owner), seen.user.metadata
         for step in plan.steps:
             match step:
                 case AddFinalizer():
-                    await self._writer.add_finalizer(seen.user.metadata)
+                    await self._set_finalizers(meta, with_finalizer(meta.finalizers, FINALIZER))
                     return True
                 case RemoveFinalizer():
-                    await self._writer.remove_finalizer(seen.user.metadata)
+                    with MayBeGone(meta.name):
+                        left = without_finalizer(meta.finalizers, FINALIZER)
+                        await self._set_finalizers(meta, left or None)  # null: none is left
                     return True
                 case Issue(because) if outcome.token:
                     text = kubeconfigs.render(
@@ -145,14 +149,20 @@ class Users:
                     await self._maker.perform(destination, [step], seen.found, seen.now)
         return False
 
+    async def _set_finalizers(self, meta: ObjectMeta, finalizers: list[str] | None) -> None:
+        key, body = Key(meta.namespace, meta.name), {"metadata": {"finalizers": finalizers}}
+        await self._client.patch(CONTROL_PLANE_USER, key, onto(body, meta))
+
     async def _report(self, seen: Seen, status: ControlPlaneUserStatus) -> None:
         """Write the status, if it has changed, and send an event about it."""
         found, key = seen.user, Key(seen.user.namespace, seen.user.name)
-        self.writing.add(key)
-        try:
-            await self._writer.report(found.metadata, found.status, status)
-        finally:
-            self.writing.discard(key)
+        if patch := merge_patch(found.status, status):
+            self.writing.add(key)
+            try:
+                body = onto({"status": patch}, found.metadata)
+                await self._client.patch(CONTROL_PLANE_USER, key, body, subresource="status")
+            finally:
+                self.writing.discard(key)
         if status.ready and not found.status.ready:
             self._recorder.event(found, "Ready", f"the kubeconfig is in Secret {status.secret_name}")
 

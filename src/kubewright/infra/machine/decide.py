@@ -102,7 +102,7 @@ def add_finalizer(seen: Seen) -> Plan | None:
     if waiting := wait_for_infrastructure(seen):
         return waiting
     owner = meta.annotations.get(CLOUD_OWNER_ANNOTATION) or new_cloud_owner(seen.infrastructure, meta.uid)
-    return Plan((AddFinalizer(owner),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((AddFinalizer(owner),), AT_ONCE, "it has no finalizer of ours yet", last=True)
 
 
 def record_vm(seen: Seen) -> Plan | None:
@@ -113,7 +113,7 @@ def record_vm(seen: Seen) -> Plan | None:
     place = seen.owner.spec.failure_domain if seen.owner is not None else None
     made = Event(EventReason.VM_CREATED, f"VM {found.provider_id} exists")
     because = f"its VM is {found.provider_id}"
-    return Plan((Record(found, place),), AT_ONCE, because, event=made)
+    return Plan((Record(found, place),), AT_ONCE, because, event=made, last=True)
 
 
 def wait_for_infrastructure(seen: Seen) -> Plan | None:

@@ -24,7 +24,7 @@ from kubewright.kube.patches import onto
 from kubewright.machines.excess.decide import ExcessSeen, KeepFree, counts, decide
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.settings import MACHINE_TAINT
-from kubewright.replicas.deployment.wiring import Deployments
+from kubewright.replicas.deployment.act import Deployments
 from kubewright.replicas.objects import key_of
 from kubewright.replicas.writes import Stale, error_of, stale_or
 from kubewright.runtime.controller import Controller, only, status_alone
@@ -40,14 +40,14 @@ KEEPS_FREE = "keeps-machines-free"
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
 
-class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[KeepFree]]):
+class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen, Plan[KeepFree]]):
     """The reconciler of the deployments whose machines may be kept free."""
 
     def __init__(self, deployments: MachineDeployments, control: Client, recorder: EventRecorder) -> None:
-        super().__init__(control, deployments.deployments, recorder)
+        super().__init__(control, deployments.objects, recorder)
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
-        deployments.deployments.index(KEEPS_FREE, _key_if_it_keeps_free)
+        deployments.objects.index(KEEPS_FREE, _key_if_it_keeps_free)
         self._with_taints: set[Key] = set()
         """The deployments of which the last pass saw a machine with the taints. The first pass of a process
         over each deployment fills it."""
@@ -56,21 +56,20 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
         """The deployment is gone, or another one has its name."""
         self._with_taints.discard(key)
 
-    async def look(self, found: MachineDeployment) -> ExcessSeen | None:
+    async def look(self, found: MachineDeployment) -> ExcessSeen:
         """As the reconciler of deployments."""
-        key = key_of(found)
-        seen = self._deployments.look(key)
-        if seen is not None and any(member.free for member in seen.all_members):
+        key, seen = key_of(found), self._deployments.view(found)
+        if any(member.free for member in seen.all_members):
             self._with_taints.add(key)
         else:
             self._with_taints.discard(key)
         return seen
 
-    def decide(self, seen: ExcessSeen | None) -> Plan[KeepFree] | None:
+    def decide(self, seen: ExcessSeen) -> Plan[KeepFree]:
         """As ``decide.decide``."""
-        return None if seen is None else decide(seen)
+        return decide(seen)
 
-    def act(self, seen: ExcessSeen | None, step: KeepFree, outcome: Outcome) -> Effect:
+    def act(self, seen: ExcessSeen, step: KeepFree, outcome: Outcome) -> Effect:
         """The one step that there is."""
         return self._taint(step)
 
@@ -79,7 +78,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
         return True
 
     def after_step(
-        self, seen: ExcessSeen | None, step: KeepFree, error: KubewrightError | None, outcome: Outcome
+        self, seen: ExcessSeen, step: KeepFree, error: KubewrightError | None, outcome: Outcome
     ) -> bool:
         """An error stops no other write, and is raised when the pass is over."""
         if error is not None:
@@ -101,7 +100,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
         controller = Controller(MACHINE_TAINT, self, clock, metrics=metrics)
-        controller.watches(deployments.deployments, only(_no_status))
+        controller.watches(deployments.objects, only(_no_status))
         controller.watches(deployments.sets, self.of_set)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, self.of_machine, wait, "a machine has changed")
@@ -123,7 +122,7 @@ class MachineTaints(ObjectReconciler[MachineDeployment, ExcessSeen | None, Plan[
 
     def _keeping(self, found: set[Key]) -> set[Key]:
         """Those of these deployments that keep machines free, or still have some that are."""
-        count = self._deployments.deployments.count_by
+        count = self.objects.count_by
         return {key for key in found if key in self._with_taints or count(KEEPS_FREE, str(key))}
 
 

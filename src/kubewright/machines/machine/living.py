@@ -139,7 +139,7 @@ def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
     """The event of a machine whose VM exists, that joins, or that recovers."""
     told = (Phase.PENDING, Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
-    if report is None or report.phase not in told:
+    if report is None or report.phase not in told or report.state is OperationState.FAILED:
         return None
     if report.phase is Phase.IN_PLACE_UPDATE_SUCCESSFUL:
         return Milestone(EventReason.UPDATED_IN_PLACE, report.description)

@@ -259,9 +259,7 @@ class Plan(AnyPlan[Step]):
     milestone: Milestone | None = None
     rests: Machine | None = None
 
-    @property
-    def ends_the_pass(self) -> bool:
-        return True
+    last: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,9 +249,10 @@ def _reported(seen: Seen, report: Report | None, wall: datetime) -> MachineStatu
         return status
     if report.phase is Phase.AVAILABLE:
         status = structs.replace(status, addresses=_addresses(seen))
+    moves_on = report.phase != status.current_status.phase  # then the words are written with the phase
     return structs.replace(
         status,
-        last_operation=_operation(status.last_operation, report, wall),
+        last_operation=_operation(status.last_operation, report, wall, at_once=moves_on),
         current_status=_current(status.current_status, report, wall),
     )
 
@@ -275,9 +276,10 @@ def _conditions_moved(seen: Seen, report: Report | None) -> bool:
     return report is not None or seen.phase not in (Phase.NONE, Phase.PENDING, Phase.CRASH_LOOP_BACK_OFF)
 
 
-def _operation(last: LastOperation, report: Report, wall: datetime) -> LastOperation:
+def _operation(last: LastOperation, report: Report, wall: datetime, *, at_once: bool) -> LastOperation:
     same = (last.type, last.state, last.error_code) == (report.type, report.state, report.error_code)
-    if same and (last.description == report.description or _only_words(last, report, wall)):
+    wait = not at_once and _only_words(last, report, wall)
+    if same and (last.description == report.description or wait):
         return last
     return LastOperation(
         description=report.description,

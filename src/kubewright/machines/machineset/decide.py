@@ -44,8 +44,16 @@ from kubewright.kube.patches import onto
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.machines.settings import SetSettings
 from kubewright.replicas.objects import INVALID, key_of
-from kubewright.replicas.set.policy import Deletions, Failure, counted, with_failure
-from kubewright.replicas.set.seen import Annotate, PatchObject, Seen, Step
+from kubewright.replicas.set.seen import (
+    Annotate,
+    Deletions,
+    Failure,
+    PatchObject,
+    Seen,
+    Step,
+    counted,
+    with_failure,
+)
 from kubewright.rollout.model import Bounds
 
 MachineSetSeen = Seen[MachineSet, MachineMember]

@@ -22,7 +22,7 @@ from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.driver.answers import without_console
 from kubewright.driver.errors import REFUSALS, Code
 from kubewright.kube.header import Header
-from kubewright.replicas.member import Member, verified_number
+from kubewright.replicas.objects import Member, verified_number
 from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 

@@ -47,10 +47,8 @@ from kubewright.machines.machineset.decide import (
 )
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.settings import SetSettings
-from kubewright.replicas.member import Member, number_of
-from kubewright.replicas.objects import reference
-from kubewright.replicas.set.policy import Decider, Deletions, Failure, SetEvent, SetPolicy, Words
-from kubewright.replicas.set.seen import Wait
+from kubewright.replicas.objects import Member, number_of, reference
+from kubewright.replicas.set.seen import Decider, Deletions, Failure, SetEvent, SetPolicy, Wait, Words
 from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 

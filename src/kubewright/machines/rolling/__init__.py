@@ -8,6 +8,6 @@ Theory.      While a rollout replaces old machines by new ones, the scheduler sh
              nodes and the deployment.
 Files        ``seen``        the deployment, which nodes carry which marks, and the closed set of steps
              ``decide``      which nodes get or lose which mark, and which are updated in place next (pure)
-             ``wiring``      looks, asks decide, writes; and which changes enqueue a deployment
+             ``act``         the pass: looks at nodes, writes; and which changes enqueue a deployment
              The statements of MCM: docs/reference/mcm-parity.md; decisions 0047, 0053.
 """

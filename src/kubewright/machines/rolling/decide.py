@@ -29,7 +29,7 @@ Invariants.  Cluster-autoscaler's annotation is removed only where a second one 
              off: a node that is drained or ready keeps its labels until there is a result, though its set
              became the current one again. Differently from MCM a moved machine has the class and the labels
              of its new template.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ from kubewright.machines.rolling.seen import (
     UpdateMark,
     UpdateStep,
 )
-from kubewright.replicas.member import until_available
+from kubewright.replicas.objects import until_available
 from kubewright.rollout.model import Resize
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, selectable
 

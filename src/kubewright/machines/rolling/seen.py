@@ -1,6 +1,6 @@
 """What the controller of rollouts sees, and the closed set of what a pass may do about it.
 
-Called by    ``wiring`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
+Called by    ``act`` makes ``Nodes`` and performs the steps; ``decide`` plans them.
 """
 
 from collections.abc import Container
@@ -8,10 +8,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.seen import Seen
+from kubewright.wire.gvk import Key
 
 RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
@@ -46,6 +48,14 @@ class Nodes:
     def has(self, name: str) -> bool:
         """Whether the node of a machine's name exists and may be that of its VM."""
         return name in self.there and name not in self.foreign
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWithNodes:
+    """A deployment with all below it, and the nodes of the cluster; None: that has not answered yet."""
+
+    deployment: RollingSeen
+    nodes: Nodes | None
 
 
 class UpdateMark(StrEnum):
@@ -108,6 +118,14 @@ class ClearMoved:
     member: MachineMember
 
 
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Write this on a node: what all steps about it say, as one patch."""
+
+    key: Key
+    body: Patch
+
+
 NodeStep = MarkNode | LabelNode
 UpdateStep = LabelNode | Move | ClearMoved
-Step = NodeStep | MarkSet | Move | ClearMoved
+Step = NodeStep | PatchNode | MarkSet | Move | ClearMoved

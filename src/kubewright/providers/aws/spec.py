@@ -78,7 +78,9 @@ class BlockDevice(_Part, frozen=True, kw_only=True):
     device_name: Annotated[str, Meta(max_length=64)] = ""
     ebs: Ebs = Ebs()
     no_device: Annotated[str, Meta(max_length=64)] = ""
-    virtual_name: Annotated[str, Meta(pattern=r"^(ephemeral[0-9]{1,2})?\Z")] = ""
+    virtual_name: Annotated[
+        str, Meta(pattern=r"^(ephemeral[0-9]{1,2})?\Z", description="a name like ephemeral0")
+    ] = ""
 
 
 class Iam(_Part, frozen=True, kw_only=True):
@@ -151,9 +153,13 @@ class AwsSpec(_Part, frozen=True, kw_only=True):
     """
 
     api_version: Literal["", "mcm.gardener.cloud/v1alpha1"] = ""
-    ami: Annotated[str, Meta(pattern=r"^ami-[0-9a-f]{8,17}\Z")]
-    machine_type: Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}\Z")]
-    region: Annotated[str, Meta(pattern=REGION)]
+    ami: Annotated[
+        str, Meta(pattern=r"^ami-[0-9a-f]{8,17}\Z", description="an id like ami-0123456789abcdef0")
+    ]
+    machine_type: Annotated[
+        str, Meta(pattern=r"^[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}\Z", description="a type like m5.large")
+    ]
+    region: Annotated[str, Meta(pattern=REGION, description="a region like eu-west-1")]
     block_devices: Annotated[tuple[BlockDevice, ...], Meta(max_length=64)] = ()
     capacity_reservation: CapacityReservation | None = None
     cpu_options: CpuOptions | None = None
@@ -164,7 +170,10 @@ class AwsSpec(_Part, frozen=True, kw_only=True):
     monitoring: bool = False
     network_interfaces: Annotated[tuple[NetworkInterface, ...], Meta(max_length=32)] = ()
     placement: Placement | None = None
-    spot_price: Annotated[str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?)?\Z")] | None = None
+    spot_price: (
+        Annotated[str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?)?\Z", description="a price like 0.25")]
+        | None
+    ) = None
     src_and_dst_checks_enabled: bool | None = None
     tags: Tags = Tags()
 

@@ -80,7 +80,7 @@ class QemuSpec(_Part, frozen=True, kw_only=True):
     """
 
     image: Annotated[str, Meta(min_length=1, max_length=URL_CHARS)]
-    sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
+    sha256: str = ""
     cpus: Annotated[int, Meta(ge=1, le=64)] = 1
     memory: str | int = "1Gi"
     disk: str | int = "10Gi"
@@ -88,8 +88,8 @@ class QemuSpec(_Part, frozen=True, kw_only=True):
     architecture: Architecture | None = None
     accelerator: Accelerator = "auto"
     firmware: Literal["bios", "uefi"] | None = None
-    kernel: Annotated[str, Meta(pattern=rf"^({IMAGE_NAME})?\Z")] = ""
-    initrd: Annotated[str, Meta(pattern=rf"^({IMAGE_NAME})?\Z")] = ""
+    kernel: str = ""
+    initrd: str = ""
     command_line: Annotated[str, Meta(max_length=1024, pattern=r"^[\x20-\x7e]*\Z")] = ""
     tags: Tags = Tags()
 
@@ -217,25 +217,37 @@ def _refuse_addresses(options: Options) -> None:
             raise InvalidInput(f"driver qemu: nameServers: {error}") from None
 
 
+NO_NAME = (
+    "is no name of a file in a folder of images (letters, digits, '.', '_', '+' and '-'; the administrator "
+    "says which folders: driver option images)"
+)
+
+
 def _problems(spec: QemuSpec) -> Iterator[str]:
     yield from _size_problems("memory", spec.memory, SMALLEST_MEMORY, LARGEST_MEMORY)
     yield from _size_problems("disk", spec.disk, SMALLEST_DISK, LARGEST_DISK)
     for number, each in enumerate(spec.extra_disks):
         yield from _size_problems(f"extraDisks[{number}].size", each.size, SMALLEST_DISK, LARGEST_DISK)
+    yield from _image_problems(spec)
+    if (spec.initrd or spec.command_line) and not spec.kernel:
+        yield "kernel: is needed where initrd or commandLine is given"
+    if spec.firmware == "bios" and spec.runs_on != "amd64":
+        yield "firmware: bios is there for amd64 only"
+
+
+def _image_problems(spec: QemuSpec) -> Iterator[str]:
     if spec.url:
         if not spec.image.startswith(("https://", "http://")):
             yield f"image: {spec.image!r} is neither a file's name nor an http or https URL"
         elif not spec.sha256:
             yield "sha256: is needed for an image that is fetched from a URL"
     elif not re.fullmatch(IMAGE_NAME, spec.image):
-        yield (
-            f"image: {spec.image!r} is no name of a file in a folder of images (letters, digits, '.', '_', "
-            "'+' and '-') and no URL; which folders those are the administrator says (driver option images)"
-        )
-    if (spec.initrd or spec.command_line) and not spec.kernel:
-        yield "kernel: is needed where initrd or commandLine is given"
-    if spec.firmware == "bios" and spec.runs_on != "amd64":
-        yield "firmware: bios is there for amd64 only"
+        yield f"image: {spec.image!r} {NO_NAME}, nor is it a URL"
+    if spec.sha256 and not re.fullmatch("[0-9a-f]{64}", spec.sha256):
+        yield f"sha256: {spec.sha256[:80]!r} is not 64 hexadecimal digits (0 to 9, a to f)"
+    for field, name in (("kernel", spec.kernel), ("initrd", spec.initrd)):
+        if name and not re.fullmatch(IMAGE_NAME, name):
+            yield f"{field}: {name[:140]!r} {NO_NAME}"
 
 
 def _size_problems(field: str, text: str | int, least: int, most: int) -> Iterator[str]:

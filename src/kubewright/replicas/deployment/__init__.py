@@ -7,11 +7,10 @@ Theory.        A deployment decides sizes and nothing else; members are created 
                sets. It counts members itself, from the cache, instead of trusting the sets' status,
                which is some writes old: a rollout goes as fast as members do, and never
                beyond its bounds.
-Map            policy.py   what differs between the APIs: DeploymentPolicy
-               seen.py     Seen: the deployment, its sets, their members; the closed set of steps
-               look.py     makes it, from caches
+Map            seen.py     Seen: the deployment, its sets, their members; the closed set of steps;
+                           DeploymentPolicy: what differs between the APIs
+               look.py     makes a Seen, from caches
                decide.py   the deciders of a pass; how new and propagated sets look
                status.py   counts and conditions: Available, and Progressing, the report on the rollout
-               act.py      performs the steps
-               wiring.py   one pass; what enqueues a deployment
+               act.py      the pass: performs the steps; what enqueues a deployment
 """

@@ -14,23 +14,23 @@ from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, ObjectMeta, with_finalizer
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
-from kubewright.replicas.deployment.policy import DeploymentPolicy
 from kubewright.replicas.deployment.seen import (
     Adopt,
     ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
+    DeploymentPolicy,
     Disown,
     RecordEvent,
     Seen,
     Step,
 )
-from kubewright.replicas.member import M
 from kubewright.replicas.objects import (
     ORPHAN_FINALIZER,
     AddFinalizer,
     D,
+    M,
     RemoveFinalizer,
     S,
     annotated,
@@ -51,6 +51,10 @@ PROPAGATED = "its sets get the fields that need no rollout"
 
 def decide(seen: Seen[D, S, M]) -> Plan[Step]:
     """The plan for one pass."""
+    if seen.in_doubt:
+        return Plan(because="what came of its last write is not known yet")
+    if (refused := seen.not_created) is not None:
+        return Plan((refused,), because=f"a creation without an answer: {refused.new.name}")
     if seen.deleting:
         return delete_sets(seen)
     if seen.problem:
@@ -67,7 +71,7 @@ def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
     finalizer = seen.policy.finalizer
     if not finalizer or finalizer in seen.written.metadata.finalizers:
         return Plan()
-    return Plan((_begin(seen),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((_begin(seen),), AT_ONCE, "it has no finalizer of ours yet", last=True)
 
 
 def _begin(seen: Seen[D, S, M]) -> Step:
@@ -88,7 +92,7 @@ def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
         plan = Plan((Disown(seen.unselected),), because=f"sets that no longer match: {len(seen.unselected)}")
     if seen.orphans:
         because = f"sets that match and have no controller: {len(seen.orphans)}"
-        return plan.then(Plan((Adopt(seen.orphans),), AT_ONCE, because))
+        return plan.then(Plan((Adopt(seen.orphans),), AT_ONCE, because, last=True))
     return plan
 
 

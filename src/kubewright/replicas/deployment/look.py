@@ -3,7 +3,7 @@
 Theory.      Everything is read from caches that already show our own writes. A look also ends the doubts
              about members that the cache shows by now (``MemberIndex.doubted``).
 Invariants.  Nothing here writes to a server. Between looking and deciding nothing awaits.
-Called by    ``wiring``.
+Called by    ``act``; ``kubewright explain``.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.kube.informer import Informer
-from kubewright.replicas.deployment.policy import DeploymentPolicy
-from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.member import M
+from kubewright.replicas.deployment.seen import DeploymentPolicy, Seen
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import (
     BY_OWNER,
     WITHOUT_CONTROLLER,
     D,
+    M,
+    NotCreated,
     S,
     contradicts_template,
     key_of,
@@ -36,24 +36,23 @@ def look(
     wall: datetime,
     reported: float | None = None,
     best: Counts | None = None,
+    in_doubt: bool = False,
+    not_created: NotCreated | None = None,
 ) -> Seen[D, S, M]:
-    """What is seen of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
+    """What is seen of one deployment; from ``reported`` on: what this process knows of it besides."""
     meta, spec = written.metadata, policy.with_defaults(written).spec
     selector, problem = read_selector(spec.selector)
     owned = sets.by(BY_OWNER, meta.uid)
-    ours: list[S] = []
-    unselected: list[S] = []
     keeps = meta.deleting or policy.keeps_controlled
-    for each in owned:
-        (ours if keeps or selector.matches(each.metadata.labels) else unselected).append(each)
+    ours = tuple(each for each in owned if keeps or selector.matches(each.metadata.labels))
     orphans = sets.by(WITHOUT_CONTROLLER, meta.namespace)
     return Seen(
         policy,
         written,
         wall,
         index.time(),
-        sets=tuple(ours),
-        unselected=tuple(unselected),
+        sets=ours,
+        unselected=tuple(each for each in owned if each not in ours) if len(ours) < len(owned) else (),
         orphans=tuple(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
@@ -61,6 +60,8 @@ def look(
         doubted={each.metadata.uid: len(index.doubted(each.metadata.uid)) for each in owned},
         reported=reported,
         best=best,
+        in_doubt=in_doubt,
+        not_created=not_created,
         selector_problem=problem
         or contradicts_template(spec.selector, selector, spec.template.metadata.labels)
         or _unreadable(sets, owned),

@@ -1,4 +1,4 @@
-"""What a deployment's status says in every API, from what was seen and how the pass went. Pure.
+"""What a deployment's status says in every API, from what was seen and what failed in the pass. Pure.
 
 Counts.      Replica counts come from the members, not from the sets' status. A policy builds its status from
              ``counted`` and ``conditions``, and adds its own fields.
@@ -26,9 +26,8 @@ from kubewright.api.conditions import condition_of, find_true_condition, with_co
 from kubewright.base.clock import stamp
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
-from kubewright.replicas.deployment.seen import Outcome, Seen
-from kubewright.replicas.member import M, until_available
-from kubewright.replicas.objects import REPLICA_FAILURE, D, DeploymentObject, S
+from kubewright.replicas.deployment.seen import Failures, Seen
+from kubewright.replicas.objects import REPLICA_FAILURE, D, DeploymentObject, M, S, until_available
 from kubewright.rollout.progress import (
     Counts,
     LastReport,
@@ -58,13 +57,13 @@ class Statement:
     message: str
 
 
-def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None:
+def rollout_statement(seen: Seen[D, S, M], failures: Failures) -> Statement | None:
     """The condition to write; None leaves it as it is."""
     known, paused, reasons = progressing(seen.written), seen.deployment.spec.paused, seen.policy.reasons
     if seen.problem:
         return Statement(FALSE, reasons.invalid, seen.problem)
-    if outcome.create_error:
-        return _not_created(seen, outcome.create_error)
+    if failures.create_error:
+        return _not_created(seen, failures.create_error)
     if paused:
         statement = Statement(UNKNOWN, reasons.paused, "Deployment is paused")
         return None if _has_reason(known, reasons.timed_out, reasons.paused) else statement
@@ -203,9 +202,9 @@ Copies = Mapping[str, Callable[[S], Statement | None]]
 """By type, how a condition of a deployment follows from one of its sets, beside ReplicaFailure."""
 
 
-def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
+def counted(seen: Seen[D, S, M], failures: Failures) -> dict[str, Any]:
     """The fields of a status that are numbers in every API."""
-    counts, done = seen.counts, not (outcome.failed or seen.problem)
+    counts, done = seen.counts, not (failures.failed or seen.problem)
     written, sizes = seen.written, (group.size for group in seen.groups.values())
     return {
         "observed_generation": written.metadata.generation if done else written.status.observed_generation,
@@ -219,7 +218,7 @@ def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
 
 def conditions(
     seen: Seen[D, S, M],
-    outcome: Outcome,
+    failures: Failures,
     kind: Callable[..., Any],
     copies: Copies[S],
     unavailable_on_purpose: int = 0,
@@ -228,7 +227,7 @@ def conditions(
 
     Args:
         seen: what there is.
-        outcome: how the pass went.
+        failures: what failed in the pass.
         kind: the type of a condition.
         copies: how further conditions follow from a set; the current set's go before others'. A set's
             ReplicaFailure is copied in every API.
@@ -240,7 +239,7 @@ def conditions(
     made = partial(_condition, kind, seen.wall)
     if not seen.problem:
         found = _put(found, made(AVAILABLE, _availability(seen, unavailable_on_purpose)))
-    if (statement := rollout_statement(seen, outcome)) is not None:
+    if (statement := rollout_statement(seen, failures)) is not None:
         updated = _updated(seen, progressing(seen.written), statement)
         found = _put(found, made(PROGRESSING, statement, updated), renewed=updated is not None)
     every: Copies[S] = {REPLICA_FAILURE: partial(_failure, seen), **copies}

@@ -8,10 +8,9 @@ Theory.        What creates members must never create one twice. Three things en
                seen, so a controller that looks at the same objects, after a crash or from another process,
                meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
                others, until it is known whether it happened.
-Map            policy.py   what differs between the APIs: SetPolicy, and what every API's status says
-               seen.py     Seen: one set and its members; the closed set of steps
-               look.py     makes it, from caches
+Map            seen.py     Seen: one set and its members; the closed set of steps; SetPolicy: what differs
+                           between the APIs, and what every API's status says
+               look.py     makes a Seen, from caches
                decide.py   which members to create, adopt, change and delete
-               act.py      performs the steps: slow start, preconditions, doubt
-               wiring.py   one pass; what enqueues a set
+               act.py      the pass: slow start, preconditions, doubt; and what enqueues a set
 """

@@ -1,6 +1,9 @@
-"""Perform a set's plan: every write of a pass, but for the status, and the events about it.
+"""One set, one pass on the kernel: what performs each step, its status and events, and what enqueues a set.
 
-Theory.      Each write names the uid of what was seen, and the version where the decision rests on
+Theory.      A set is enqueued when its spec changes, and when facts about its members do (``members``), after
+             a moment, so that a burst of changes is one pass. The status is of a second look, after the
+             steps: the cache shows our writes.
+             Each write names the uid of what was seen, and the version where the decision rests on
              what was read: a list that is replaced as a whole, a member that was chosen for
              deletion in that state (Failed, not ready, ours) and may have changed. Of several writes onto the
              set each names the version that the one before has made. An object that has changed or gone
@@ -18,26 +21,31 @@ Events.      When a pass creates or deletes more members than ``Words.one_by_one
 Invariants.  One member's failure does not stop the others, but for creations (``writes.slow_start``). At most
              one member exists per name; the answer ``AlreadyExists`` is looked into, since another owner may
              have the name, and then the set takes another one.
-Called by    ``wiring``.
+Called by    ``runtime.controller``; each world wires its own (``machines.world``).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, assert_never
+from typing import Any, Generic
 
 from kubewright.api.diff import Patch
-from kubewright.api.meta import with_finalizer, without_finalizer
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
+from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
+from kubewright.kube.informer import Informers
 from kubewright.kube.patches import onto, with_uid, with_version
-from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.members import MemberIndex
+from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import (
+    BY_UID,
+    INVALID,
     AddFinalizer,
+    M,
+    Member,
+    Obj,
     RemoveFinalizer,
     S,
     SetObject,
@@ -46,20 +54,25 @@ from kubewright.replicas.objects import (
     disowned,
     key_of,
     reference,
+    selecting,
+    until_available,
 )
-from kubewright.replicas.set.look import Memory
-from kubewright.replicas.set.policy import Failure, SetPolicy, Words
+from kubewright.replicas.set.decide import decide
+from kubewright.replicas.set.look import Looker, Memory
 from kubewright.replicas.set.seen import (
     Adopt,
     Annotate,
     Create,
     Delete,
     Disown,
+    Failure,
     PatchObject,
     Propagate,
     RecordNumber,
     Seen,
+    SetPolicy,
     Step,
+    Words,
 )
 from kubewright.replicas.writes import (
     Creations,
@@ -70,13 +83,16 @@ from kubewright.replicas.writes import (
     slow_start,
     stale_or,
 )
-from kubewright.runtime.events import EventRecorder
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import EventRecorder, Recorder
+from kubewright.runtime.kernel import Effect, ObjectReconciler, Outcome
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Forbidden, NotFound, is_stale
 from kubewright.wire.gvk import Key
 
 Before = Callable[[Obj], Awaitable[object]]
-MemberStep = Adopt | Disown | Propagate | Create | Delete | Annotate
-
+MemberStep = Adopt | Disown | Propagate | Annotate | Create | Delete
 
 SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
 
@@ -87,26 +103,6 @@ SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
 
 ONE_BY_ONE = 5
 """Most errors of one pass that get an event each."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a pass went.
-
-    ``errors``   what the key is retried for
-    ``failure``  what the status will say
-    ``gone``     our finalizer is off
-    """
-
-    errors: list[KubewrightError] = field(default_factory=list)
-    failure: Failure | None = None
-    gone: bool = False
-
-    def failed(self, reason: str, errors: Sequence[KubewrightError]) -> None:
-        """Add errors of creations or deletions. The status tells of the first one of the pass."""
-        self.errors += errors
-        if errors and self.failure is None:
-            self.failure = Failure(reason, str(errors[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,161 +135,259 @@ class Reporter:
             self.events.event(self.about, reason, f"{what}: {text}", warning=True)
 
 
-class Actor(Generic[S, M, Obj]):
-    """Performs plans of sets."""
+class Sets(ObjectReconciler[S, Seen[S, M], Plan[Step]], Generic[S, M, Obj]):
+    """The reconciler of one API's sets. ``index`` may be shared with the deployments of that API."""
+
+    looks_again = True
 
     def __init__(
         self,
         policy: SetPolicy[S, M, Obj],
-        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
         index: MemberIndex[Obj, M],
-        events: EventRecorder,
     ) -> None:
-        self._policy = policy
-        self._client = client
-        self._objects = index.objects
-        self._events = events
-        self._doubts = index.creations
+        client, events = informers.client, recorder.of(policy.component)
+        sets = informers.get(policy.kind)
+        super().__init__(client, sets, events, finalizer=policy.finalizer, pace=policy.pace)
+        self.policy = policy
+        self.index = index
+        self._sources = recorder
+        sets.index(BY_UID, lambda found: (found.metadata.uid,))
+        index.follow(sets)
+        owners = informers.get(policy.owner) if policy.owner is not None else None
+        self._looker = Looker(policy, index, owners, client.clock)
+        self._memories: dict[Key, Memory] = {}
 
-    async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
-        """All steps in order. A member's failure is kept in the outcome; the set's own is raised.
+    def get(self, key: Key) -> S | None:
+        """The set with its defaults; None: there is none of this name."""
+        found = self.objects.get(key)
+        return None if found is None else self.policy.with_defaults(found)
+
+    def forget(self, key: Key, uid: str) -> None:
+        """The set is gone, or another one has its name."""
+        self._memories.pop(key, None)
+        self.index.forget_owner(uid)
+        self.policy.forget(key)
+
+    def resting(self, found: S) -> str:
+        """As ``SetPolicy.idle``."""
+        return self.policy.idle(found)
+
+    async def look(self, found: S) -> Seen[S, M]:
+        """As ``Looker.look``. A creation that is so old that it cannot come any more is not in doubt."""
+        key = key_of(found)
+        if (memory := self._memories.get(key)) is None:
+            memory = self._memories[key] = Memory()
+        self.index.creations.expire(found.metadata.uid, self.client.clock.monotonic())
+        return self._looker.look(found, memory, self._looker.pause(found, memory))
+
+    def decide(self, seen: Seen[S, M]) -> Plan[Step]:
+        """As ``decide.decide``."""
+        return decide(seen)
+
+    def act(self, seen: Seen[S, M], step: Step, outcome: Outcome) -> Effect:
+        """What performs a step. A member's failure is kept in the outcome; the set's own is raised."""
+        match step:
+            case AddFinalizer():
+                return self.add_finalizer(outcome)
+            case RemoveFinalizer():
+                return self.remove_finalizer(outcome)
+            case RecordNumber(number):
+                annotations = {self.policy.number_annotation: str(number)}
+                return self.patch(outcome, {"metadata": {"annotations": annotations}})
+            case PatchObject():
+                return self._patch_object(seen, step, outcome)
+            case _:
+                return self._on_members(_now(seen, outcome), step, outcome)
+
+    def _on_members(self, about: S, step: MemberStep, outcome: Outcome) -> Effect:
+        match step:
+            case Adopt(members):
+                return self._adopt(about, members, outcome)
+            case Disown(members):
+                return self._patch_each(members, lambda found: disowned(found, about), outcome)
+            case Propagate(members):
+                return self._propagate(about, members, outcome)
+            case Annotate(members, annotation, value):
+                body = {"metadata": {"annotations": {annotation: value}}}
+                return self._patch_each(members, lambda found: onto(body, found.metadata), outcome)
+            case Create(names):
+                return self._create(about, names, outcome)
+            case Delete(members):
+                return self._delete(about, members, outcome)
+
+    def after_step(
+        self, seen: Seen[S, M], step: Step, error: KubewrightError | None, outcome: Outcome
+    ) -> bool:
+        """An error is raised; that of another object is kept, and the rest goes on.
 
         Raises:
             Stale: the set is gone.
             KubewrightError: the set could not be written.
         """
-        outcome, latest = Outcome(), seen.set
-        for step in plan.steps:
-            if isinstance(step, PatchObject):
-                latest = await self._patch_object(seen.set, latest, step, outcome)
-            elif isinstance(step, AddFinalizer | RemoveFinalizer | RecordNumber):
-                latest = await self._write(latest, step, outcome)
-            else:
-                await self._on_members(latest, memory, step, outcome)
-        return outcome
-
-    async def _on_members(self, about: S, memory: Memory, step: MemberStep, outcome: Outcome) -> None:
-        reporter = Reporter(self._events, self._policy.words, about)
-        match step:
-            case Adopt(members):
-                if not await may_adopt(self._client, self._policy.kind, about):
-                    raise self._gone(about)
-                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
-            case Disown(members) | Annotate(members):
-                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
-            case Propagate(members):
-                patch_of = partial(self._patch_of, about, step)
-                before = partial(self._policy.before_propagation, self._client, about)
-                outcome.errors += await self._patch_each(members, patch_of, before)
-            case Create(names):
-                creation = Creation(self._policy, self._client, about, memory, self._doubts)
-                await create(creation, names, reporter, outcome)
-            case Delete(members):
-                await self._delete(members, reporter, outcome)
-            case _:
-                assert_never(step)
-
-    async def _write(
-        self, about: S, step: AddFinalizer | RemoveFinalizer | RecordNumber, outcome: Outcome
-    ) -> S:
-        """Write the set itself; return it as it is then."""
-        policy, finalizers = self._policy, about.metadata.finalizers
-        match step:
-            case AddFinalizer():
-                return await self._patch(about, {"finalizers": with_finalizer(finalizers, policy.finalizer)})
-            case RecordNumber(number):
-                return await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
-            case RemoveFinalizer():
-                outcome.gone = True
-                left = without_finalizer(finalizers, policy.finalizer)
-                with suppress(Stale):  # it is gone, which is what the step is for
-                    return await self._patch(about, {"finalizers": left or None})
-        return about
-
-    async def _patch_object(self, seen: S, latest: S, step: PatchObject, outcome: Outcome) -> S:
-        """Patch what the step says; return the set as it is then. A patch of the set itself that names the
-        version that was seen is for the one that earlier steps of this pass have made of it."""
-        own = (step.kind, step.key) == (self._policy.kind, key_of(latest))
-        body, version = step.body, seen.metadata.resource_version
-        if own and body.get("metadata", {}).get("resourceVersion") == version:
-            body = with_version(body, latest.metadata.resource_version)
-        try:
-            answer = await self._client.patch(step.kind, step.key, body)
-        except KubewrightError as error:
+        if error is None:
+            return True
+        if isinstance(step, PatchObject):
             outcome.errors.append(error)
-            return latest
-        return _after(latest, answer) if own else latest
+            return True
+        own = isinstance(step, AddFinalizer | RecordNumber)
+        if own and isinstance(error, NotFound) and error.names(seen.set.name):
+            raise self._gone(seen.set) from None
+        raise error
 
-    async def _patch(self, about: S, metadata: Patch) -> S:
-        """Patch the set in the version that was read: a late request of an earlier leader changes nothing.
-        Returns it as it is then: the next step names that version."""
-        patch = onto({"metadata": metadata}, about.metadata)
-        try:
-            return _after(about, await self._client.patch(self._policy.kind, key_of(about), patch))
-        except NotFound as error:
-            if not error.names(about.name):
-                raise
-            raise self._gone(about) from None
+    async def look_again(self, found: S, seen: Seen[S, M], outcome: Outcome) -> Seen[S, M]:
+        """What the caches show after the steps."""
+        return self._looker.look(found, self._memories[key_of(found)])
+
+    def tell_problem(self, found: S, seen: Seen[S, M]) -> None:
+        """Tell that the set is not valid."""
+        self.reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
+
+    def status(self, seen: Seen[S, M], plan: Plan[Step], outcome: Outcome) -> Any:
+        """As ``SetPolicy.status``, of what could not be created or deleted first."""
+        failure = next((Failure(*each) for each in outcome.shown.items()), None)
+        return self.policy.status(seen, failure)
+
+    def urgent(self, outcome: Outcome) -> bool:
+        """Whether members could not be created or deleted; what is only stale is no news."""
+        return bool(outcome.shown)
+
+    def reported(self, seen: Seen[S, M], status: Any, outcome: Outcome, *, written: bool) -> None:
+        """Send the events that go with the status; look again when the next member becomes available, and
+        while a creation is in doubt."""
+        found = seen.set
+        for event in self.policy.status_events(found, status) if written else ():
+            self._sources.event(found, event.reason, event.message, component=event.component)
+        outcome.sooner(until_available(seen.members, found.spec.min_ready_seconds, seen.now))
+        if self.index.doubted(found.metadata.uid):
+            outcome.sooner(DOUBT_SECONDS)
+
+    def refused(self, about: S, error: ApiError) -> Result:
+        """A write onto the set, or its status: the error says when it is tried again.
+
+        Raises:
+            ApiError: always.
+        """
+        raise error
+
+    async def _patch_object(self, seen: Seen[S, M], step: PatchObject, outcome: Outcome) -> None:
+        """Patch what the step says. A patch of the set itself that names the version that was seen is for the
+        one that earlier steps of this pass have made of it."""
+        own = (step.kind, step.key) == (self.policy.kind, key_of(seen.set))
+        body, version = step.body, seen.set.metadata.resource_version
+        if own and body.get("metadata", {}).get("resourceVersion") == version:
+            body = with_version(body, outcome.meta.resource_version)
+        answer = await self.client.patch(step.kind, step.key, body)
+        if own:
+            outcome.meta = answer.metadata
+
+    async def _adopt(self, about: S, members: Sequence[Member], outcome: Outcome) -> None:
+        if not await may_adopt(self.client, self.policy.kind, about):
+            raise self._gone(about)
+        ours = reference(about, self.policy.kind)
+        await self._patch_each(members, lambda found: adopted(found, ours), outcome)
+
+    async def _propagate(self, about: S, members: Sequence[Member], outcome: Outcome) -> None:
+        def patch_of(found: Obj) -> Patch:
+            return with_uid(self.policy.propagation(about, found), found.metadata.uid)
+
+        before = partial(self.policy.before_propagation, self.client, about)
+        await self._patch_each(members, patch_of, outcome, before)
 
     def _gone(self, about: S) -> Stale:
-        return Stale(f"{self._policy.kind.resource.kind} {about.name} is gone, or is being deleted")
+        return Stale(f"{self.policy.kind.resource.kind} {about.name} is gone, or is being deleted")
 
     async def _patch_each(
         self,
         members: Sequence[Member],
         patch_of: Callable[[Obj], Patch],
+        outcome: Outcome,
         before: Before[Obj] | None = None,
-    ) -> list[KubewrightError]:
-        """Patch members as the cache has them; one that was created again under its name is left alone."""
+    ) -> None:
+        """Patch members as the cache has them, unless the patch of one is empty; one that was created again
+        under its name is left alone."""
 
         async def patch(member: Member) -> KubewrightError | None:
-            found = self._objects.get(member.key)
+            found = self.index.objects.get(member.key)
             if found is None or found.metadata.uid != member.uid or not (body := patch_of(found)):
                 return None
             if before is not None and (error := await error_of(before(found))) is not None:
                 return error
-            error = await error_of(self._client.patch(self._policy.member_kind, member.key, body))
-            return stale_or(error, f"{self._policy.words.one} {member.name}")
+            error = await error_of(self.client.patch(self.policy.member_kind, member.key, body))
+            return stale_or(error, f"{self.policy.words.one} {member.name}")
 
-        return await run_parallel(members, patch)
+        outcome.errors += await run_parallel(members, patch)
 
-    def _patch_of(self, about: S, step: Adopt | Disown | Propagate | Annotate, found: Obj) -> Patch:
-        """The patch by which a step changes one member; empty if nothing changes."""
-        match step:
-            case Adopt():
-                return adopted(found, reference(about, self._policy.kind))
-            case Disown():
-                return disowned(found, about)
-            case Propagate():
-                return with_uid(self._policy.propagation(about, found), found.metadata.uid)
-            case Annotate(_, annotation, value):
-                return onto({"metadata": {"annotations": {annotation: value}}}, found.metadata)
+    async def _create(self, about: S, names: Sequence[str], outcome: Outcome) -> None:
+        """Create members of these names by slow start, and send events about it.
 
-    async def _delete(self, members: Sequence[Member], reporter: Reporter, outcome: Outcome) -> None:
+        A name that is taken, and a namespace that is being deleted, are not reported as failures. But the key
+        is retried with backoff, until the next pass sees more, or the set is deleted.
+        """
+        memory = self._memories[key_of(about)]
+        creation = Creation(self.policy, self.client, about, memory, self.index.creations)
+        errors = await slow_start(names, creation.one)
+        reporter = self._reporter(about)
+        reporter.created(creation.created)
+        outcome.errors += (error for error in errors if _is_no_failure(error))
+        failures = [error for error in errors if not _is_no_failure(error)]
+        reporter.failed(FAILED_CREATE, failures)
+        has_failed(outcome, FAILED_CREATE, failures)
+
+    async def _delete(self, about: S, members: Sequence[Member], outcome: Outcome) -> None:
         deleted: list[str] = []
 
         async def delete(member: Member) -> KubewrightError | None:
             uid, version = member.uid, member.version
-            call = self._client.delete(
-                self._policy.member_kind, member.key, uid=uid, resource_version=version
-            )
+            call = self.client.delete(self.policy.member_kind, member.key, uid=uid, resource_version=version)
             error = await error_of(call)
             if error is None:
                 deleted.append(member.name)
-                self._policy.deleted(member)
+                self.policy.deleted(member)
             return error
 
         errors = await run_parallel(members, delete)
+        reporter = self._reporter(about)
         reporter.deleted(deleted)
         outcome.errors += (error for error in errors if is_stale(error))
-        failed = [error for error in errors if not is_stale(error)]
-        reporter.failed(FAILED_DELETE, failed)
-        outcome.failed(FAILED_DELETE, failed)
+        failures = [error for error in errors if not is_stale(error)]
+        reporter.failed(FAILED_DELETE, failures)
+        has_failed(outcome, FAILED_DELETE, failures)
+
+    def _reporter(self, about: S) -> Reporter:
+        return Reporter(self.recorder, self.policy.words, about)
+
+    def controller(self, metrics: Metrics | None = None) -> Controller:
+        """Workers for this reconciler, listening to sets and to facts about members."""
+        controller = Controller(self.policy.name, self, self.client.clock, metrics=metrics)
+        controller.watches(self.objects, self.reports.matters)
+        why = f"a {self.policy.words.one} has changed"
+        self.index.wake(controller, self._sets_of, delays.GATHER_FOR_SET, why)
+        return controller
+
+    def _sets_of(self, before: M | None, after: M | None) -> set[Key]:
+        """The sets that a member belonged and belongs to, or that might adopt it."""
+        found: set[Key] = set()
+        for uid in owners_of(before, after):
+            found.update(self.objects.keys_by(BY_UID, uid))
+        if after is not None and not after.owner_uid:
+            sets = map(self.policy.with_defaults, self.objects.list(after.key.namespace))
+            found |= selecting(sets, after.labels)
+        return found
 
 
-def _after(about: S, answer: S) -> S:
-    """The set with the metadata that a patch of it was answered with."""
-    return changed(about, metadata=answer.metadata)
+def _now(seen: Seen[S, M], outcome: Outcome) -> S:
+    """The set as the steps of this pass have made it."""
+    return changed(seen.set, metadata=outcome.meta)
+
+
+def has_failed(outcome: Outcome, reason: str, errors: Sequence[KubewrightError]) -> None:
+    """Add errors of creations or deletions. The status tells of the first one of the pass."""
+    outcome.errors += errors
+    if errors and not outcome.shown:
+        outcome.shown[reason] = str(errors[0])
 
 
 @dataclass(slots=True)
@@ -353,20 +447,6 @@ class Creation(Generic[S]):
     @property
     def _uid(self) -> str:
         return self.owner.metadata.uid
-
-
-async def create(creation: Creation[S], names: Sequence[str], reporter: Reporter, outcome: Outcome) -> None:
-    """Create members of these names by slow start, and send events about it.
-
-    A name that is taken, and a namespace that is being deleted, are not reported as failures. But the key is
-    retried with backoff, until the next pass sees more, or the set is deleted.
-    """
-    errors = await slow_start(names, creation.one)
-    reporter.created(creation.created)
-    outcome.errors += (error for error in errors if _is_no_failure(error))
-    failures = [error for error in errors if not _is_no_failure(error)]
-    reporter.failed(FAILED_CREATE, failures)
-    outcome.failed(FAILED_CREATE, failures)
 
 
 def _is_no_failure(error: KubewrightError) -> bool:

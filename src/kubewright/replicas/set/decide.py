@@ -1,8 +1,7 @@
 """Decide what a set does next. Pure.
 
 Theory.      The order of the deciders is the list in ``deciders``; their steps are performed in that order. A
-             decider with the wake-up ``AT_ONCE`` ends the pass, because its steps change what the later
-             deciders count.
+             decider whose steps change what the later ones count says that it is the ``last``.
 Invariants.  No new name is tried while a creation is in doubt. No member is created while the set is
              blocked, or before it carries our finalizer. A member that is being deleted is never deleted
              again. The policy's ranking says which surplus members are deleted first; each is deleted only
@@ -19,17 +18,25 @@ from typing import Any
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order, in_seconds
-from kubewright.replicas.member import M, Member, new_names
-from kubewright.replicas.objects import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer, S
-from kubewright.replicas.set.policy import Decider, SetPolicy
+from kubewright.replicas.objects import (
+    ORPHAN_FINALIZER,
+    AddFinalizer,
+    M,
+    Member,
+    RemoveFinalizer,
+    S,
+    new_names,
+)
 from kubewright.replicas.set.seen import (
     Adopt,
     Create,
+    Decider,
     Delete,
     Disown,
     Propagate,
     RecordNumber,
     Seen,
+    SetPolicy,
     Step,
     Wait,
 )
@@ -68,9 +75,8 @@ def adopt(seen: Seen[S, M]) -> Plan[Step]:
     if not seen.orphans:
         return Plan()
     many = seen.policy.words.many
-    return Plan(
-        (Adopt(seen.orphans),), AT_ONCE, f"{many} that match and have no controller: {len(seen.orphans)}"
-    )
+    because = f"{many} that match and have no controller: {len(seen.orphans)}"
+    return Plan((Adopt(seen.orphans),), AT_ONCE, because, last=True)
 
 
 def disown(seen: Seen[S, M]) -> Plan[Step]:
@@ -83,7 +89,8 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
         return Plan()
     record, many = _record_number(seen, ()), seen.policy.words.many
     because = f"{many} that no longer match: {len(seen.unselected)}"
-    return Plan((*record, Disown(seen.unselected)), AT_ONCE if record else None, because)
+    steps = (*record, Disown(seen.unselected))
+    return Plan(steps, AT_ONCE if record else None, because, last=bool(record))
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
@@ -91,9 +98,9 @@ def propagate(seen: Seen[S, M]) -> Plan[Step]:
     burst, stale = seen.burst, seen.policy.stale(seen)
     if not stale:
         return Plan()
-    wake = AT_ONCE if len(stale) > burst else None
+    more = len(stale) > burst
     because = f"{seen.policy.words.many} with an older configuration: {len(stale)}"
-    return Plan((Propagate(tuple(stale[:burst])),), wake, because)
+    return Plan((Propagate(tuple(stale[:burst])),), AT_ONCE if more else None, because, last=more)
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
@@ -111,7 +118,8 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
     taken = seen.taken | {member.name for member in (*seen.members, *seen.unselected)}
     step = Create(new_names(seen.set.metadata, seen.last, taken, count))
     because = f"{len(seen.replicas)} of {seen.set.spec.replicas} {many}"
-    return Plan((step,), AT_ONCE if seen.missing > count else None, because)
+    more = seen.missing > count
+    return Plan((step,), AT_ONCE if more else None, because, last=more)
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
@@ -128,7 +136,8 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
         return Plan(record, others.wake, kept if record else "")
     surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
     because = ", ".join(filter(None, (surplus, others.because)))
-    return Plan((*record, Delete(chosen)), AT_ONCE if len(deleted) > burst else others.wake, because)
+    more = len(deleted) > burst
+    return Plan((*record, Delete(chosen)), AT_ONCE if more else others.wake, because, last=more)
 
 
 def delete_members(seen: Seen[S, M]) -> Plan[Step]:

@@ -13,11 +13,9 @@ from kubewright.api.meta import integer
 from kubewright.base.clock import Clock
 from kubewright.base.plan import Awaited
 from kubewright.kube.informer import Informer
-from kubewright.replicas.member import SPACE, M
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import S, SetObject, contradicts_template, read_selector
-from kubewright.replicas.set.policy import SetPolicy
-from kubewright.replicas.set.seen import Seen, Wait
+from kubewright.replicas.objects import SPACE, M, S, SetObject, contradicts_template, read_selector
+from kubewright.replicas.set.seen import Seen, SetPolicy, Wait
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
 

@@ -1,8 +1,9 @@
-"""Libraries that other programs read with, as programs of ours in Go: YAML, and Container Linux Configs.
+"""Libraries of others as programs of ours in Go: YAML, Container Linux Configs, conversions of Cluster API.
 
 Theory.      ``goyaml`` answers what sigs.k8s.io/yaml, with which Kubernetes reads, and gopkg.in/yaml.v2 and
              v3 make of texts. ``clct`` answers what Cluster API makes of Container Linux Configs: it calls
-             the transpiler as Cluster API does. Both get a JSON list of texts and answer with a list.
+             the transpiler as Cluster API does. ``conversions`` answers what the webhooks of Cluster API
+             v1.14 make of objects. Each gets a JSON list and answers with a list.
 Invariants.  No text is written anywhere, and a call has a deadline.
 Called by    tools/kube/install.py, tests/conformance.
 """
@@ -20,6 +21,8 @@ VERSION = "v1"
 """Of our programs: to be raised with the versions in their go.mod, or with what they answer."""
 
 GO_YAML, CLCT = Cached("goyaml", VERSION), Cached("clct", VERSION)
+CONVERSIONS = Cached("conversions", "v1.14.2")
+"""The version is that of Cluster API."""
 LIBRARIES = ("sigs", "v2", "v3")
 SECONDS = 60.0
 
@@ -59,7 +62,19 @@ def transpiled(program: Path, texts: Sequence[str]) -> list[Transpiled]:
     ]
 
 
-def _asked(program: Path, texts: Sequence[str]) -> list[Any]:
+def converted(program: Path, objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each object in its other version.
+
+    Raises:
+        ValueError: one cannot be converted, and why.
+    """
+    answers = _asked(program, objects)
+    if errors := [each["error"] for each in answers if "error" in each]:
+        raise ValueError("; ".join(errors))
+    return [each["object"] for each in answers]
+
+
+def _asked(program: Path, texts: Sequence[Any]) -> list[Any]:
     done = subprocess.run(
         [program], input=json.dumps(list(texts)), capture_output=True, text=True, timeout=SECONDS, check=True
     )
