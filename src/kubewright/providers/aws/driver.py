@@ -195,8 +195,8 @@ class AwsDriver:
             return (await at.account.machine_type(at.spec)).size
 
     async def validate(self, request: ClassRequest) -> None:
-        """Refuse a class by which no VM can be made (``contract.Validates``). Its Secret may have no user data:
-        a machine of Cluster API brings its own."""
+        """Refuse a class by which no VM can be made (``contract.Validates``). Its Secret may have no user
+        data: a machine of Cluster API brings its own."""
         data = request.secret.data.get("userData", b"")
         async with self._at(request) as at:
             if data:
