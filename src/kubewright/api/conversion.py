@@ -118,7 +118,8 @@ class Table:
     @cached_property
     def take_old(self) -> "Take":
         """What the rows name is taken from an object of the older version."""
-        return _take_all([(row.old, True) for row in (*self.ups, *self.intents)])
+        plain = ((intent.old, True) for intent in self.intents)
+        return _take_all([*((move.old, True) for move in self.ups), *plain])
 
     @cached_property
     def take_new(self) -> "Take":
