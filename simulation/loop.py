@@ -34,6 +34,9 @@ from kubewright.testing.clocks import BEGIN, LoopClock
 TURNS_WITHOUT_TIME = 200_000
 """Turns of the loop at one moment after which a task must be in a loop without a wait."""
 
+YOUNGEST, OLDEST = 0, 2
+"""Generations of Python's garbage collector."""
+
 A = TypeVarTuple("A")
 R = TypeVar("R")
 
@@ -276,8 +279,11 @@ class SimLoop(asyncio.BaseEventLoop):
             if not handle._cancelled and handle._context.get(_PROCESS) is process:
                 handle.cancel()
 
-    def destroy(self) -> None:
-        """After the last turn: kill all processes, then close their coroutines, without any effect."""
+    def destroy(self, generation: int = OLDEST) -> None:
+        """After the last turn: kill all processes, then close their coroutines, without any effect.
+
+        ``generation``: of the garbage collector, the oldest that may have something of this loop.
+        """
         for process in self.processes:
             process.kill()
         self._dead += [task for task in self._others if not task.done()]
@@ -290,7 +296,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 with suppress(BaseException):
                     task.get_coro().close()
             self._dead.clear()
-            gc.collect()
+            gc.collect(generation)
 
 
 def _runs(handle: Any) -> bool:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from logging import DEBUG, ERROR
 from typing import Any
 
@@ -28,7 +28,7 @@ import structlog
 from kubewright.wire.http import Request
 from simulation import incidents
 from simulation.journal import Journal, Write
-from simulation.loop import Deadlock, Livelock, SimLoop
+from simulation.loop import OLDEST, YOUNGEST, Deadlock, Livelock, SimLoop
 from simulation.network import READS
 from simulation.person import Late, Person
 from simulation.picture import Picture, picture
@@ -269,7 +269,7 @@ def simulate(
         try:
             return loop.run_until_complete(run.whole(quiet, prepare, errors))
         finally:
-            loop.destroy()
+            loop.destroy(OLDEST if collect else YOUNGEST)
 
 
 class _Run:
@@ -436,21 +436,16 @@ def _longest(plot: Plot) -> float:
     return LONG_SECONDS if plot.schedule.has(LONG_FAULTS) else 0.0
 
 
-@cache
-def _freeze() -> None:
-    """Once: what was there before the first world need not be looked through after each.
-
-    It stays frozen: to thaw it after each run would freeze the world of that run with it the next time, a
-    megabyte each.
-    """
-    gc.freeze()
-
-
 @contextmanager
 def _stillness(collect: bool) -> Iterator[None]:
-    """No automatic garbage collection."""
+    """No automatic garbage collection: all that a world makes stays in the youngest generation, and this is
+    the only one that ``SimLoop.destroy`` then looks through. To look through all of the process, such as
+    what other tests have left, would take longer than most stories.
+
+    What the world before this one has left is collected here: it was in use when its loop was destroyed.
+    """
     collecting = gc.isenabled()
-    _freeze()
+    gc.collect(1)
     if not collect:
         gc.disable()
     try:

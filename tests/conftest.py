@@ -123,8 +123,11 @@ def pytest_collection_finish() -> None:
     Of what tests make, little is in cycles: with Python's own thresholds the search for it is a tenth of their time.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(*COLLECTIONS)
     gc.enable()
+
+
+COLLECTIONS = (20_000, 10, 10)
 
 
 def pytest_sessionstart() -> None:
@@ -158,7 +161,10 @@ shows it beside what failed."""
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Undo what a command, run in this process, has made of the log. As a fixture it would cost each test more."""
+    """Undo what a command or a manager, run in this process, has made of the log and of the garbage collector: with
+    the numbers of a server the garbage of all later tests would stay. As a fixture it would cost each test more."""
+    if gc.get_threshold() != COLLECTIONS:
+        gc.set_threshold(*COLLECTIONS)
     if structlog.get_config()["processors"] is not LOG["processors"]:
         structlog.configure(**LOG)
 
