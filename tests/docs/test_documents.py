@@ -150,3 +150,11 @@ def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
     assert listed == {path.name for path in folder.glob("0*.md")}
+
+
+def test_each_room_of_the_mutants_names_modules_and_tests_that_exist() -> None:
+    rooms = tomllib.loads((ROOT / "tools" / "mutants" / "rooms.toml").read_text())
+    named = [(f"src/kubewright/{module}", name) for name, room in rooms.items() for module in room["modules"]]
+    named += [(f"tests/{test}", name) for name, room in rooms.items() for test in room["tests"]]
+    gone = [f"{name}: {pattern}" for pattern, name in named if not any(ROOT.glob(pattern))]
+    assert not gone, gone

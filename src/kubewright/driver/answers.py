@@ -13,7 +13,7 @@ Invariants.  What these functions return has the declared types, at run time too
              A boot that came to nothing is told there and nowhere else (``boot_failure``): by cloud-init when
              the user data cannot be read or its commands fail, by Ignition, by a kernel that cannot go on.
              What makes a node of a VM is in the user data, so modules of cloud-init that do not run it do not
-             count. The next boot of the VM begins anew.
+             count, nor do lines in which a command quotes one. The next boot of the VM begins anew.
 Called by    ``guard``, around every call; drivers for ``provider_spec`` and ``of_old_class``.
 """
 
@@ -185,47 +185,55 @@ NOTHING_WRITTEN = "(it has written nothing yet)"
 """Stands for a console that a driver can show, and that is empty."""
 OFF = "the VM is off: "
 """So begins what a driver says below a console whose VM does not run."""
-_BOOT_BEGINS = re.compile(r"\bLinux version \d|\brunning 'init-local' at\b")
+_STAMP = r"(?:^|\[ *\d+\.\d+\](?:\[ *[CT]\d+\])? )"
+"""Before what the kernel writes itself: nothing, or the time, which may stand behind a prompt."""
+_CLOUD_INIT = r"\d\d:\d\d:\d\d,\d{3} - \w+\.py\[(?:WARNING|ERROR|CRITICAL)\]: "
+_BOOT_BEGINS = re.compile(rf"{_STAMP}Linux version \d|\brunning 'init-local' at\b")
 _MODULE = r"(?:bootcmd )?module (scripts[-_]user|runcmd|bootcmd|write[-_]files(?:[-_]deferred)?)"
 _UNREAD = (
     "Failed loading yaml blob|Unhandled (?:non-multipart|unknown content-type)|Failed at merging in cloud"
 )
 _BOOT_FAILURES = (
-    (re.compile(rf"\.py\[\w+\]: Failed to run {_MODULE}\b"), "cloud-init failed in module {}"),
-    (re.compile(rf"\.py\[\w+\]: Running {_MODULE} .*failed"), "cloud-init failed in module {}"),
-    (re.compile(rf"\.py\[\w+\]: ({_UNREAD})"), "cloud-init cannot read the user data ({})"),
-    (re.compile(r"\.py\[\w+\]: (Consuming user data failed)"), "cloud-init: {}"),
-    (re.compile(r"(Ignition has failed)"), "{}"),
-    (re.compile(r"(Kernel panic - not syncing: .{0,200})"), "{}"),
-    (re.compile(r"(You are in emergency mode)"), "its system says: {}"),
-    (re.compile(rf"^{OFF}(.{{1,200}})"), "it is off: {}"),
+    (re.compile(rf"{_CLOUD_INIT}Failed to run {_MODULE}\b"), "cloud-init failed in module {}"),
+    (re.compile(rf"{_CLOUD_INIT}Running {_MODULE} .{{0,250}}failed"), "cloud-init failed in module {}"),
+    (re.compile(rf"{_CLOUD_INIT}({_UNREAD})"), "cloud-init cannot read the user data ({})"),
+    (re.compile(rf"{_CLOUD_INIT}(Consuming user data failed)"), "cloud-init: {}"),
+    (re.compile(rf"(?:{_STAMP}|\bignition[\w-]*\[\d+\]: )(Ignition has failed)"), "{}"),
+    (re.compile(rf"{_STAMP}(Kernel panic - not syncing: .{{0,200}})"), "{}"),
+    (re.compile(r"^(You are in emergency mode)"), "its system says: {}"),
 )
-"""What cloud-init, Ignition, Linux, systemd and our drivers write, and what it means for a boot."""
+"""What cloud-init, Ignition, Linux and systemd write, and what it means for a boot. Each stands where only
+they write: commands of user data show their own text, and quote, behind the name of a process."""
 
 
 def boot_failure(console: str) -> str:
     """Why a boot has come to nothing, by the end of its console: a clause; empty where it does not say so."""
     lines = console.split("\n")
-    failed = _failing(lines)
-    return "" if failed is None else _means(lines[failed])
+    if (failed := _failing(lines)) is None:
+        return ""
+    told = _told(lines[failed])
+    return told[1] if told is not None else f"it is off: {lines[failed][len(OFF) :][:200]}"
 
 
 def _failing(lines: Sequence[str]) -> int | None:
-    """The first line that tells of the failure of the last boot."""
+    """The first line that tells of the failure of the last boot; else the last one, where a driver says there
+    that the VM is off. Above the last a guest may have written the same."""
     found: int | None = None
     for number, line in enumerate(lines):
         if _BOOT_BEGINS.search(line):
             found = None
-        elif found is None and _means(line):
+        elif found is None and _told(line) is not None:
             found = number
-    return found
+    off = bool(lines) and lines[-1].startswith(OFF)
+    return len(lines) - 1 if found is None and off else found
 
 
-def _means(line: str) -> str:
+def _told(line: str) -> tuple[int, str] | None:
+    """Where in a line a failure is told, and what it means."""
     for pattern, clause in _BOOT_FAILURES:
         if (found := pattern.search(line)) is not None:
-            return clause.format(found[1])
-    return ""
+            return found.start(), clause.format(found[1])
+    return None
 
 
 def console_end(text: str) -> str:
@@ -238,8 +246,14 @@ def console_end(text: str) -> str:
     end = _without_secrets("\n".join(written[-CONSOLE_LINES:]))[-CONSOLE_CHARS:]
     if (failed := _failing(written)) is None or boot_failure(end):
         return end
-    cause = _without_secrets(written[failed])[:CAUSE_CHARS]
+    cause = _cause(_without_secrets(written[failed]))
     return f"{cause}\n...\n{end[CAUSE_CHARS + 5 - CONSOLE_CHARS :]}"
+
+
+def _cause(line: str) -> str:
+    """The part of a line that tells of a failure: what a program wrote without an end may stand before it."""
+    told = _told(line)
+    return line[told[0] if told is not None and told[0] > CAUSE_CHARS // 4 else 0 :][:CAUSE_CHARS]
 
 
 def _without_secrets(text: str) -> str:

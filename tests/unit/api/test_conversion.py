@@ -13,7 +13,7 @@ from kubewright.api.bootstrap import conversion as bootstrap
 from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.cluster import conversion as cluster
 from kubewright.api.cluster import manifests as cluster_manifests
-from kubewright.api.conversion import ANNOTATION, converter, downgraded, shape_of, upgraded
+from kubewright.api.conversion import ANNOTATION, as_written, converter, downgraded, upgraded
 
 CRDS = (*cluster_manifests.crds_of_today(), *bootstrap_manifests.crds_of_today())
 TABLES = {table.kind.resource.kind: table for table in (*cluster.TABLES, *bootstrap.TABLES)}
@@ -60,7 +60,7 @@ def test_an_old_object_comes_back_as_it_was_written_first(kind, seed):
 def test_a_new_object_comes_back_whole(kind, seed):
     found = Objects(CRDS, Random(seed)).one(kind, "v1beta2")
     whole = {key: found[key] for key in ("apiVersion", "kind", "metadata")}
-    whole |= shape_of(TABLES[kind].kind.type).pruned(found)
+    whole |= as_written(TABLES[kind].kind.type)(found)
     assert meant(up(down(found))) == meant(whole)
 
 

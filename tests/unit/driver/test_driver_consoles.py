@@ -1,6 +1,7 @@
 """What is shown of a VM's console: its last lines, without what a terminal obeys and without secrets."""
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -93,6 +94,26 @@ BOOTS = {
     "also in words of cloud-init": ("Kernel panic - not syncing: no\nCloud-init v. 22.4.2 running 'init-local' at", ""),
     "a boot that goes on": ("[  OK  ] Started kubelet.service\nCloud-init v. 22.4.2 finished at Fri", ""),
     "nothing": ("", ""),
+    "commands that quote a panic": ("[ 9.1] cloud-init[9]: + grep 'Kernel panic - not syncing: ' /var/log/messages", ""),
+    "a level in brackets before the quotation": ("cloud-init[9]: [INFO] Kernel panic - not syncing: none", ""),
+    "commands that tell of emergencies": ("cloud-init[9]: # If You are in emergency mode, call us", ""),
+    "commands that tell of Ignition": ("[ 9.1] cloud-init[9]: when Ignition has failed, read this", ""),
+    "another program in Python": ("cloud-init[9]: app.py[INFO]: Failed to run module runcmd", ""),
+    "what cloud-init says below a warning": ("00:00:00,000 - util.py[DEBUG]: Running module runcmd (x) has not failed", ""),
+    "a guest that says it is off": ("the VM is off: he said\n[  OK  ] Started kubelet.service", ""),
+    "half of the line": ("2026-01-01 00:00:00,000 - cc_scripts_user.py[WARNING]: Failed to run module scripts", ""),
+    "commands that show the version of the kernel after it": (
+        "00:00:00,000 - cc_runcmd.py[WARNING]: Failed to run module runcmd (x)\ncloud-init[9]: Linux version 6.1.0-28",
+        "cloud-init failed in module runcmd",
+    ),
+    "a panic behind a prompt": ("m1 login: [  2.1][    T1] Kernel panic - not syncing: no", "Kernel panic - not syncing: no"),
+    "a cause behind a line without an end": (
+        "x" * 9_000 + "[ 1.2] Kernel panic - not syncing: no" + "\ny" * 90, "Kernel panic - not syncing: no"
+    ),
+    "a cause before a line without an end": ("Kernel panic - not syncing: no\n" + "x" * 60_000, "Kernel panic - not syncing: no"),
+    "bytes of no text in between": (
+        "\x00\ud800\ufffd\nKernel\x00 panic\x07 - not syncing: no\n" + "\ufffd\x01\r" * 9_000, "Kernel panic - not syncing: no"
+    ),
 }  # fmt: skip
 
 
@@ -126,6 +147,16 @@ def test_a_cause_and_long_lines_after_it_are_bounded() -> None:
     end = console_end("\n".join((cause, *["y" * 500] * 90)))
     assert len(end) <= CONSOLE_CHARS
     assert boot_failure(end) == SCRIPTS
+
+
+@pytest.mark.parametrize("piece", [
+    "00:00:00,000 - x.py[WARNING]: Running module runcmd ", "Kernel panic - not syncing: ", "\x1b[", "-----BEGIN ",
+    "password = '", "a\n", "[ 1.1]", "[", "1.", "eyJaaaaaaaa.", "abcdef.0123456789abcde",
+])  # fmt: skip
+def test_a_guest_that_writes_the_same_for_ever_is_shown_in_bounded_size_and_time(piece: str) -> None:
+    text, begun = piece * (1024 * 1024 // len(piece)), process_time()
+    assert len(console_end(text)) <= CONSOLE_CHARS
+    assert process_time() - begun < 1, "of 1 MiB, of which 64 KiB are read"
 
 
 async def test_a_console_that_is_empty_is_one_all_the_same() -> None:
