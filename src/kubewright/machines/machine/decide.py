@@ -66,6 +66,7 @@ from kubewright.machines.machine.deleting import (
     wait_until_readable,
 )
 from kubewright.machines.machine.living import (
+    LACKS,
     delete_when_triggered,
     follow_node,
     update_in_place,
@@ -151,8 +152,8 @@ def _after(plan: Plan, seen: Seen) -> Plan | None:
     told = then.report is not None or then.warning is not None
     if told or then.wake == AT_ONCE or any(step not in plan.steps for step in then.steps):
         return None
-    told_already = bool(then.steps) or then.because in plan.because
-    because = plan.because if told_already else f"{plan.because}; {then.because}"
+    follows = then.because.removesuffix(LACKS) if then.steps else then.because
+    because = plan.because if follows in plan.because else f"{plan.because}; {follows}"
     waits = replace(then, steps=())
     return replace(plan, wake=then.wake, because=because, awaits=awaited(after, waits), rests=after.machine)
 

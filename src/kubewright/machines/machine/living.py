@@ -110,6 +110,9 @@ def delete_when_triggered(seen: Seen) -> Plan | None:
     return Plan((DeleteMachine(f"The machine is deleted: {because}"),), because=because)
 
 
+LACKS = "; the node lacks what the machine says of it"
+
+
 def follow_node(seen: Seen) -> Plan:
     """One pass over a machine whose VM is on record."""
     plan = _decide_phase(seen)
@@ -117,7 +120,7 @@ def follow_node(seen: Seen) -> Plan:
     steps: list[Step] = []
     if seen.node is not None and (lacks := _node_steps(seen, seen.node, report)):
         steps += lacks
-        because += "; the node lacks what the machine says of it"
+        because += LACKS
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DeleteBootstrapToken())
