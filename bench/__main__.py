@@ -1,4 +1,4 @@
-"""``python -m bench [machines|clusters|planes|vms|aws|all] [--world embedded|real|cluster-api|all] [--…]``"""
+"""``python -m bench [machines|clusters|planes|vms|aws|conversion|all] [--world …|all] [--…]``"""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
-from bench import aws, table, vms, worlds
+from bench import aws, conversion, table, vms, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
@@ -65,7 +65,10 @@ def main() -> None:
         prog="bench", description="What a machine, a cluster and a control plane cost."
     )
     parser.add_argument(
-        "what", nargs="?", choices=("machines", "clusters", "planes", "vms", "aws", ALL), default=ALL
+        "what",
+        nargs="?",
+        choices=("machines", "clusters", "planes", "vms", "aws", "conversion", ALL),
+        default=ALL,
     )
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
@@ -103,6 +106,8 @@ def main() -> None:
         _vms(words.vms, console)
     if words.what in ("aws", ALL) and EMBEDDED in asked:
         _aws(words, console)
+    if words.what in ("conversion", ALL):
+        conversion.show(console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:

@@ -3,7 +3,8 @@
 #
 # Versions:  k8s.io/apiserver v0.36.3 (cel-go v0.26.0)
 # Guess:     numbers of different types are both ordered and compared for equality; quantity('1').sign() is as documented, and sign(...) is not
-#            there; base64 and cel.bind are; only format takes a list of mixed types.
+#            there; base64 and cel.bind are; a list of mixed types is none, but as an argument of format; a field called namespace is read as
+#            self.__namespace__ only (not tried here: an expression alone has no schema).
 # Seen:      ordered yes, equality no; sign(quantity('1')) and not the documented form; neither base64 nor cel.bind; format as guessed.
 # Means:     try rules of a definition on a server, or with this environment, and not by the documents of CEL or of its functions.
 #

@@ -4,8 +4,11 @@ Theory.      Two versions of a kind hold the same in other places and forms. A `
              not named stays where it is. The newer version is the hub. What the older one cannot hold
              survives there in an annotation: the whole object as the newer version has it, as Cluster API's
              webhooks write it, byte for byte, so that theirs and ours can take turns on living objects.
-             Upstream decodes into Go's types and encodes them again, which drops empty values; ``Shape`` does
-             that here, and it follows from our types, whose fields stand in upstream's order.
+             Upstream decodes into Go's types and encodes them again, which drops empty values; ``as_written``
+             does that here, and it follows from our types, whose fields stand in upstream's order.
+Speed.       What a table and a type say is compiled once, into closures: the paths of all rows into one tree,
+             so that an object is walked once, and a part that it has not costs one look. Only what a row
+             names is copied before the moves; what is written at the end is made anew.
 Invariants.  Arguments are never changed. Without its annotation an object converts as if it never had one; a
              damaged annotation counts as none (upstream fails, and the object can be read no more). What the
              newer version says always wins over the annotation, but for fields that only it can say.
@@ -15,11 +18,11 @@ Called by    ``cluster.conversion`` and ``bootstrap.conversion``, whose tables t
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, cast
 
 import orjson
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, inspect, to_builtins
 
 from kubewright.api.kinds import Kind
 from kubewright.base.durations import format_duration, parse_duration
@@ -79,7 +82,7 @@ class Intent:
     guarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """How two versions of a kind differ.
 
@@ -90,7 +93,9 @@ class Table:
     ``zeros``      paths of the older version that upstream always writes, with what for; where the object
                    around is missing, only those marked by a leading ``+`` are written
     ``new_zeros``  the same of the newer version
-    ``finish_up``, ``finish_down``  what no row can say, given source and result; and the hub's object
+    ``finish_up``    what no row can say, given source, result and the hub's object; of the result it may
+                     change what rows name, and writes the rest by ``put``
+    ``finish_down``  the same, given the result
     ``keeps``      whether the annotation is written
     """
 
@@ -102,8 +107,30 @@ class Table:
     zeros: Mapping[str, Any] = field(default_factory=dict)
     new_zeros: Mapping[str, Any] = field(default_factory=dict)
     finish_up: Callable[[Obj, Obj, Obj | None], None] | None = None
-    finish_down: Callable[[Obj, Obj], None] | None = None
+    finish_down: Callable[[Obj], None] | None = None
     keeps: bool = True
+
+    @cached_property
+    def ups(self) -> Sequence[Move]:
+        """The moves of a value that the older version has."""
+        return [move for move in self.moves if move.old]
+
+    @cached_property
+    def take_old(self) -> "Take":
+        """What the rows name is taken from an object of the older version."""
+        plain = ((intent.old, True) for intent in self.intents)
+        return _take_all([*((move.old, True) for move in self.ups), *plain])
+
+    @cached_property
+    def take_new(self) -> "Take":
+        """The same of the newer version."""
+        plain = ((intent.new, not intent.guarded) for intent in self.intents)
+        return _take_all([*((move.new, True) for move in self.moves), *plain])
+
+    @cached_property
+    def written(self) -> "Pruned":
+        """The content of an object of the newer version as it is written."""
+        return as_written(self.kind.type)
 
 
 Version = Callable[[str, str], str]
@@ -114,45 +141,40 @@ def upgraded(table: Table, obj: Mapping[str, Any], version_of: Version) -> Obj:
     metadata, hub = _unpacked(table, _metadata(obj))
     context = Context(metadata.get("namespace", ""), version_of)
     result = _content(obj)
-    found = [(move, _taken(result, move.old)) for move in table.moves if move.old]
-    plain = [(intent, _taken(result, intent.old)) for intent in table.intents]
-    for move, value in found:
+    found = table.take_old(result)
+    for move, value in zip(table.ups, found, strict=False):
         if value is not None and (value := move.up(value, context)) is not None:
             put(result, move.new, value)
     _write_zeros(result, table.new_zeros)
-    for intent, value in plain:
+    for intent, value in zip(table.intents, found[len(table.ups) :], strict=True):
         _restore_intent(obj, result, intent, value, hub)
     for path in table.restored if hub is not None else ():
-        taken = at(hub, path)
-        if _taken(result, path) is not None or taken is not None:
-            put(result, path, taken)
+        put(result, path, at(hub, path))
     if table.finish_up is not None:
-        table.finish_up(_content(obj), result, hub)
-    pruned = shape_of(table.kind.type).pruned(result) or {}
-    return {**_named(table.kind.resource.api_version, obj), "metadata": metadata, **pruned}
+        table.finish_up(cast("Obj", obj), result, hub)
+    named = _named(table.kind.resource.api_version, obj)
+    return {**named, "metadata": metadata, **table.written(result)}
 
 
 def downgraded(table: Table, obj: Mapping[str, Any], version_of: Version) -> Obj:
     """An object of the newer version in the older."""
     metadata = _metadata(obj)
     context = Context(metadata.get("namespace", ""), version_of)
-    source = shape_of(table.kind.type).pruned(_content(obj)) or {}
-    result = _copy(source)
-    found = [(move, _taken(result, move.new)) for move in table.moves]
-    plain = [(intent, _taken(result, intent.new, clean=not intent.guarded)) for intent in table.intents]
-    for move, value in found:
+    result = table.written(obj)
+    if table.keeps:
+        named = {"kind": obj["kind"], "apiVersion": table.kind.resource.api_version, **(result or NO_CONTENT)}
+        annotations = metadata.get("annotations") or {}
+        metadata["annotations"] = {**annotations, ANNOTATION: go_json(named)}
+    found = table.take_new(result)
+    for move, value in zip(table.moves, found, strict=False):
         if move.old and value is not None and (value := move.down(value, context)) is not None:
             put(result, move.old, value)
-    for intent, value in plain:
+    for intent, value in zip(table.intents, found[len(table.moves) :], strict=True):
         if value:
             put(result, intent.old, value)
     if table.finish_down is not None:
-        table.finish_down(source, result)
+        table.finish_down(result)
     _write_zeros(result, table.zeros)
-    if table.keeps:
-        named = {"kind": obj["kind"], "apiVersion": table.kind.resource.api_version, **(source or NO_CONTENT)}
-        annotations = metadata.get("annotations") or {}
-        metadata["annotations"] = {**annotations, ANNOTATION: go_json(named)}
     old = f"{table.kind.resource.group}/{table.old_version}"
     return {**_named(old, obj), "metadata": metadata, **result}
 
@@ -237,6 +259,10 @@ def renamed(old: str, new: str, change: Codec = same) -> Codec:
 # ---------------------------------------------------------------- paths
 
 
+Take = Callable[[Obj], list[Any]]
+"""Takes values out of an object, in the order of rows; None for what is not there."""
+
+
 @cache
 def _steps(path: str) -> tuple[tuple[str, ...], str]:
     *way, last = path.split(".")
@@ -245,21 +271,25 @@ def _steps(path: str) -> tuple[tuple[str, ...], str]:
 
 def at(obj: Any, path: str) -> Any:
     """What stands at a path; None for nothing."""
-    for step in path.split("."):
+    way, last = _steps(path)
+    for step in way:
         if not isinstance(obj, dict):
             return None
         obj = obj.get(step)
-    return obj
+    return obj.get(last) if isinstance(obj, dict) else None
 
 
 def put(obj: Obj, path: str, value: Any) -> None:
-    """Write a value at a path (None: take it away); objects on the way are made where they are missing."""
+    """Write a value at a path (None: take it away). Objects on the way are copied, as they may be shared, and
+    made where they are missing."""
     way, last = _steps(path)
     for step in way:
         inner = obj.get(step)
-        if not isinstance(inner, dict):
-            if value is None:
-                return
+        if isinstance(inner, dict):
+            inner = obj[step] = inner.copy()
+        elif value is None:
+            return
+        else:
             inner = obj[step] = {}
         obj = inner
     if value is None:
@@ -268,32 +298,73 @@ def put(obj: Obj, path: str, value: Any) -> None:
         obj[last] = value
 
 
-def _taken(obj: Obj, path: str, *, clean: bool = True) -> Any:
-    """What stands at a path, which is taken away with the objects around it that have become empty."""
-    way, last = _steps(path)
-    parents = []
-    for step in way:
-        inner = obj.get(step)
-        if not isinstance(inner, dict):
-            return None
-        parents.append((obj, step))
-        obj = inner
-    value = obj.pop(last, None)
-    for parent, step in reversed(parents) if clean and value is not None else ():
-        if parent[step]:
-            break
-        del parent[step]
-    return value
+@dataclass(slots=True)
+class _Branch:
+    """Where the ways of several rows part: what stands below, and the row that ends here.
+
+    ``row``    its number
+    ``clean``  whether objects around it go that have become empty
+    """
+
+    below: "dict[str, _Branch]" = field(default_factory=dict)
+    row: int | None = None
+    clean: bool = True
+
+
+def _take_all(rows: Sequence[tuple[str, bool]]) -> Take:
+    """What takes the values at some paths, each with whether it is clean: one walk over the object. Objects
+    on the way are copied, as they may be shared; of two paths the inner one comes first."""
+    tree = _Branch()
+    for number, (path, clean) in enumerate(rows):
+        branch = tree
+        for step in path.split("."):
+            branch = branch.below.setdefault(step, _Branch())
+        branch.row, branch.clean = number, clean
+    walk = _walk(tree)
+
+    def take(obj: Obj) -> list[Any]:
+        found: list[Any] = [None] * len(rows)
+        walk(obj, found)
+        return found
+
+    return take
+
+
+def _walk(tree: _Branch) -> Callable[[Obj, list[Any]], bool]:
+    """Takes what stands below a branch; answers whether that has left an object that is empty and goes."""
+    branches = [
+        (step, _walk(branch) if branch.below else None, branch.row, branch.clean)
+        for step, branch in tree.below.items()
+    ]
+
+    def walk(obj: Obj, found: list[Any]) -> bool:
+        for step, inside, row, clean in branches:
+            inner = obj.get(step)
+            if inside is not None and isinstance(inner, dict):
+                inner = obj[step] = inner.copy()
+                if inside(inner, found):
+                    del obj[step]
+                    if not obj:
+                        return True
+                    continue
+            if row is not None and step in obj:
+                found[row] = obj.pop(step)
+                if clean and inner is not None and not obj:
+                    return True
+        return False
+
+    return walk
 
 
 def _write_zeros(obj: Obj, zeros: Mapping[str, Any]) -> None:
     for marked, value in zeros.items():
         path = marked.removeprefix("+")
         way, last = _steps(path)
-        around = at(obj, ".".join(way)) if way else obj
-        if isinstance(around, dict):
-            around.setdefault(last, _copy(value))
-        elif path != marked:
+        around: Any = obj
+        for step in way:
+            around = around.get(step) if isinstance(around, dict) else None
+        missing = last not in around if isinstance(around, dict) else path != marked
+        if missing:
             put(obj, path, _copy(value))
 
 
@@ -309,6 +380,8 @@ def _restore_intent(source: Any, result: Obj, intent: Intent, value: Any, hub: O
 
 # ---------------------------------------------------------------- objects
 
+_NAMES = frozenset(("apiVersion", "kind", "metadata"))
+
 
 def _named(api_version: str, obj: Mapping[str, Any]) -> Obj:
     return {"apiVersion": api_version, "kind": obj["kind"]}
@@ -320,8 +393,8 @@ def _metadata(obj: Mapping[str, Any]) -> Obj:
 
 
 def _content(obj: Mapping[str, Any]) -> Obj:
-    """A copy of all but names and metadata."""
-    return {key: _copy(value) for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    """All but names and metadata."""
+    return {key: value for key, value in obj.items() if key not in _NAMES}
 
 
 def _copy(value: Any) -> Any:
@@ -342,81 +415,97 @@ def _unpacked(table: Table, metadata: Obj) -> tuple[Obj, Obj | None]:
     if rest:
         kept["annotations"] = rest
     try:
-        hub = table.kind.to_plain(table.kind.decode(str(annotations[ANNOTATION]).encode()))
+        hub = to_builtins(table.kind.decode(str(annotations[ANNOTATION]).encode()))
     except (ValueError, UnicodeError):
         return kept, None
     return kept, hub
 
 
-# ---------------------------------------------------------------- shapes
+# ---------------------------------------------------------------- what is written
+
+Pruned = Callable[[Any], Any]
+"""A value as it is written: made anew, fields in their order, without those that say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What of a value is written: fields in their order, without those that say nothing.
+class _Field:
+    """A field of an object.
 
-    ``fields``  of an object: name, shape, whether an empty value is written too, and what an unset one is
-                written as (``_MISSING``: it is not)
-    ``items``   the shape of each item of a list or map
+    ``written``  its value as it is written; None: as it is
+    ``kept``     whether an empty value is written, too
+    ``unset``    what is written if it is not there (``_MISSING``: nothing is)
     """
 
-    fields: tuple[tuple[str, "Shape", bool, Any], ...] = ()
-    items: "Shape | None" = None
-    is_map: bool = False
-
-    def pruned(self, value: Any) -> Any:
-        """The value as it is written."""
-        if self.fields and isinstance(value, dict):
-            return self._object(value)
-        if self.items is not None and isinstance(value, list):
-            return [self.items.pruned(item) for item in value]
-        if self.is_map and isinstance(value, dict):
-            return {key: value[key] for key in sorted(value)}
-        return value
-
-    def _object(self, value: Obj) -> Obj:
-        found: Obj = {}
-        for name, shape, kept, zero in self.fields:
-            inner = value.get(name)
-            if inner is None:
-                if zero is not _MISSING:
-                    found[name] = zero
-                continue
-            if shape.fields or shape.items is not None or shape.is_map:
-                inner = shape.pruned(inner)
-            if inner or kept or zero is not _MISSING:
-                found[name] = inner
-        return found
+    name: str
+    written: Pruned | None
+    kept: bool
+    unset: Any
 
 
-def shape_of(kind: type) -> Shape:
-    """The shape of a kind's objects, without names and metadata."""
+def as_written(kind: type) -> Pruned:
+    """The content of a kind's objects as it is written, without names and metadata."""
     return _whole(cast("Hashable", kind))
 
 
 @cache
-def _whole(kind: Hashable) -> Shape:
-    whole = _shape(inspect.type_info(kind))
-    names = ("apiVersion", "kind", "metadata")
-    return Shape(tuple(each for each in whole.fields if each[0] not in names))
+def _whole(kind: Hashable) -> Pruned:
+    info = cast("inspect.StructType", inspect.type_info(cast("Any", kind)))
+    return _object([found for found in _fields(info) if found.name not in _NAMES])
 
 
-def _shape(info: inspect.Type) -> Shape:
+def _written(info: inspect.Type) -> Pruned | None:
+    """What makes of a type's value the one that is written; None: it is written as it is."""
     while isinstance(info, inspect.Metadata):
         info = info.type
     if isinstance(info, inspect.UnionType):
         inner = [part for part in info.types if isinstance(part, (inspect.Metadata, *_PRESENT))]
-        return _shape(inner[0]) if len(inner) == 1 else Shape()
+        return _written(inner[0]) if len(inner) == 1 else _copy
     if isinstance(info, inspect.StructType):
         if info.cls.__name__ == "ObjectMeta":
-            texts = Shape(is_map=True)
-            return Shape(tuple((name, texts, False, _MISSING) for name in ("labels", "annotations")))
-        return Shape(tuple((item.encode_name, _shape(item.type), *_emptiness(item)) for item in info.fields))
+            return _object([_Field(name, _in_order, False, _MISSING) for name in ("labels", "annotations")])
+        return _object(_fields(info))
     if isinstance(info, (inspect.ListType, inspect.VarTupleType)):
-        return Shape(items=_shape(info.item_type))
+        return _items(_written(info.item_type) or _copy)
     if isinstance(info, inspect.DictType) and not isinstance(info.value_type, inspect.AnyType):
-        return Shape(is_map=True)
-    return Shape()
+        return _in_order
+    return None if isinstance(info, _SCALARS) else _copy
+
+
+def _fields(info: inspect.StructType) -> list[_Field]:
+    return [_Field(item.encode_name, _written(item.type), *_emptiness(item)) for item in info.fields]
+
+
+def _object(fields: Sequence[_Field]) -> Pruned:
+    if not fields:
+        return _copy
+    rows = [(each.name, each.written, each.kept or each.unset is not _MISSING, each.unset) for each in fields]
+
+    def written(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        found: Obj = {}
+        get = value.get
+        for name, change, kept, unset in rows:
+            inner = get(name)
+            if inner is None:
+                if unset is not _MISSING:
+                    found[name] = unset
+                continue
+            if change is not None:
+                inner = change(inner)
+            if inner or kept:
+                found[name] = inner
+        return found
+
+    return written
+
+
+def _items(change: Pruned) -> Pruned:
+    return lambda value: [change(item) for item in value] if isinstance(value, list) else value
+
+
+def _in_order(value: Any) -> Any:
+    return {key: value[key] for key in sorted(value)} if isinstance(value, dict) else value
 
 
 def _emptiness(item: inspect.Field) -> tuple[bool, Any]:
@@ -436,13 +525,11 @@ def _emptiness(item: inspect.Field) -> tuple[bool, Any]:
     return may_be_unset or (required and scalar), zero
 
 
+_SCALARS = (inspect.StrType, inspect.IntType, inspect.BoolType, inspect.DateTimeType)
 _PRESENT = (
     inspect.StructType,
     inspect.ListType,
     inspect.VarTupleType,
     inspect.DictType,
-    inspect.StrType,
-    inspect.IntType,
-    inspect.BoolType,
-    inspect.DateTimeType,
+    *_SCALARS,
 )

@@ -15,7 +15,8 @@ Map.         ``family``        which objects belong to one control plane (pure)
              ``snapshots``     the controllers of snapshots, of their schedules, and of restores
              ``nestedcluster`` the controller of NestedCluster, which stands for the infrastructure of a
                                Cluster
-             ``world``         lists all of these controllers and wires them
+             ``world``         lists all of these controllers
+             ``wiring``        wires those of them that were chosen
 Floor        a context: other contexts use its API objects and import nothing from it.
 Source       S3-01 to S3-49 are the statements of the proposal of Cluster API Provider Nested, E-01 to E-15
              the acceptance tests: rows of docs/reference/nested-parity.md.

@@ -32,6 +32,8 @@ BY_CLUSTER = "nested-control-planes-by-cluster-name"
 """Control planes by ``namespace/name``, where the name is that with which names of their Secrets begin."""
 BY_OWNER = "components-by-control-plane"
 """Components by the uid of the control plane that controls them."""
+BY_NAME = "components-by-name-of-instances"
+"""Components by ``namespace/name``, where the name is that with which names of their instances begin."""
 
 
 class Caches:
@@ -46,6 +48,7 @@ class Caches:
         self.planes.index(BY_CLUSTER, lambda each: (str(Key(each.namespace, cluster_name(each))),))
         for informer in self.components.values():
             informer.index(BY_OWNER, _owner_uid)
+            informer.index(BY_NAME, lambda each: (str(Key(each.namespace, started_as(each.metadata))),))
 
     def family_of(self, plane: NestedControlPlane, *, ends: bool = False) -> Family:
         """The family of a control plane: the objects of it that are in the caches. One that is being deleted
@@ -94,6 +97,27 @@ class Caches:
                 return named.name
         return ""
 
+    def rival_of(self, component: Component, meta: ObjectMeta) -> str:
+        """The component of another control plane that has the names of instances, and the Secrets, that this
+        one has or would have, in words; empty: there is none. A copied label of a Cluster makes such two. The
+        one that has our finalizer has the name, of two that do or do not the older one."""
+        owner = owning_plane(meta)
+        plane = self.planes.part(Key(meta.namespace, owner.name)) if owner is not None else None
+        name = started_as(meta) or (cluster_name(plane) if plane is not None else "")
+        if owner is None or not name:
+            return ""
+        informer, shared = self.components[component], str(Key(meta.namespace, name))
+        named = (self.planes.part(each) for each in self.planes.keys_by(BY_CLUSTER, shared))
+        wanted = (keys_of(each).get(component) for each in named if each is not None)
+        for key in dict.fromkeys((*informer.keys_by(BY_NAME, shared), *wanted)):
+            found = informer.part(key) if key is not None else None
+            other = owning_plane(found.metadata) if found is not None else None
+            if found is None or other is None or other.uid == owner.uid:
+                continue
+            if _has_name(found.metadata, meta, name):
+                return f"{KINDS[component].resource.kind} {found.name} of NestedControlPlane {other.name}"
+        return ""
+
     def planes_of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
         """The control planes of a Cluster whose spec has changed, such as its pause or its networks."""
         before, after = change.before(), change.after()
@@ -114,6 +138,18 @@ def _shares(copy: ObjectMeta, named: ObjectMeta, family: str) -> bool:
     if not started and MANAGED_BY_ANNOTATION in named.annotations:
         return False
     return started_as(copy) in ("", started or family)
+
+
+def _has_name(other: ObjectMeta, own: ObjectMeta, name: str) -> bool:
+    """Whether a component has this name rather than another one that has or would have it."""
+    if started_as(other) not in ("", name):
+        return False
+    if not started_as(other) and MANAGED_BY_ANNOTATION in other.annotations:
+        return False
+    first, second = (
+        (not started_as(each), str(each.creation_timestamp or ""), each.uid) for each in (other, own)
+    )
+    return first < second
 
 
 def _named_by(plane: NestedControlPlane) -> Iterable[str]:

@@ -12,7 +12,8 @@ Pauses.      As in Cluster API, an object is paused by its own annotation, by th
              at all (decision 0042).
 Invariants.  Owners are compared by group and kind, never by version. Secrets, StatefulSets and processes are
              named after the Cluster that owns the control plane; without one, after its label
-             ``cluster.x-k8s.io/cluster-name``; without that, after the control plane.
+             ``cluster.x-k8s.io/cluster-name``; without that, after the control plane. Of two control planes
+             that would have one name, only one gets it (``Caches.rival_of``).
 Called by    all controllers of this package.
 """
 

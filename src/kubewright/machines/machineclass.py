@@ -12,8 +12,9 @@ Theory.      A VM can only be deleted with the class and the credentials it was 
              the rules of the API are known, and a driver that offers it is asked
              (``driver.contract.Validates``) whenever class or Secrets change, at each start, and ``AGAIN``
              after each no. The answer is the condition Accepted, and an event when it is no.
-             A class that nothing ever spoke against has no condition: then nothing is written. One that has
-             it says, too, that a Secret is missing: then it is Unknown what the driver would say.
+             A class that nothing ever spoke against has no condition: then nothing is written. A Secret that
+             is missing speaks against it, whatever the driver: its machines wait for it. The condition is
+             Unknown then, since nothing but the Secret may be wrong, and an event says it as loudly as a no.
              Whether the VMs of its machines have what it says is another condition, Applied
              (``machine.applied``), which is looked at whenever the class changes, at each start, and
              ``AGAIN_APPLIED`` after a no or where the driver cannot say what it changes.
@@ -100,7 +101,7 @@ class Acceptance:
             status = status_after(status, applied, self._clock.now())
         patch = merge_patch(found.status, status)
         refused = wanted is not None and wanted.status == "False"
-        if patch and wanted is not None and refused:
+        if patch and wanted is not None and wanted.status != "True":
             self._recorder.event(found, EventReason.FAILED_VALIDATION, wanted.message, warning=True)
         result = Result.later(AGAIN) if refused else Result.done()
         if applied is None or applied.status == "False":
@@ -159,9 +160,9 @@ def status_after(
     known = condition_of(before.conditions, kind)
     others = tuple(each for each in before.conditions if each.type != kind)
     if wanted is None:
-        stale = known is not None and known.status == "False"
+        stale = known is not None and known.status != "True"
         return structs.replace(before, conditions=others) if stale else before
-    if known is None and wanted.status != "False":
+    if known is None and wanted.status == "True":
         return before
     fresh = dated(structs.replace(wanted, last_transition_time=now), known)
     return structs.replace(before, conditions=(*others, fresh))

@@ -6,7 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.conformance.converters import V1, V2, Gates, Webhook, conversion, converted, version, webhook
+from tests.conformance.converters import (
+    V1,
+    V2,
+    Change,
+    Gates,
+    Webhook,
+    conversion,
+    converted,
+    version,
+    webhook,
+)
 
 from kubewright.apiserver.http.kubelet_requests import may_be_dialled
 from kubewright.apiserver.http.webhooks import any_address
@@ -132,6 +142,62 @@ async def test_an_answer_that_has_no_end_is_cut(
     answer = await gates.api.get(gates.path("v1", "a"))
     assert answer.code == 500
     assert answer.message.endswith(": the answer has more than 100000 bytes")
+
+
+def spec_of(spec: Object) -> Change:
+    def change(answer: Object) -> Object:
+        answer["response"]["convertedObjects"][0]["spec"] = spec
+        return answer
+
+    return change
+
+
+def labels_of(labels: Object) -> Change:
+    def change(answer: Object) -> Object:
+        answer["response"]["convertedObjects"][0]["metadata"]["labels"] = labels
+        return answer
+
+    return change
+
+
+def nested(levels: int) -> Object:
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+LONG = "x" * 100_000
+ODD: dict[str, tuple[Change, str]] = {
+    "nested": (spec_of(nested(400)), "failed: a converted object cannot be written as JSON: "),
+    "large": (spec_of({"size": "x" * 4_000_000}), "failed: a converted object has 4000"),
+    "version": (lambda answer: {**answer, "apiVersion": LONG}, "failed: expected webhook response of "),
+    "label": (labels_of({LONG: "y"}), "returned invalid metadata: metadata.labels: Invalid value: "),
+    "label-value": (labels_of({"x": LONG}), "returned invalid metadata: metadata.labels: Invalid value: "),
+    "label-type": (labels_of({LONG: 4}), "returned invalid metadata: metadata.labels[xxx"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_an_answer_that_cannot_be_kept_or_shown_is_refused_in_few_words(
+    gates: Gates, hook: Webhook, name: str
+) -> None:
+    (await gates.post("v2", "a", SENT)).ok()
+    change, said = ODD[name]
+    for ask in (gates.api.get(gates.path("v1")), gates.api.patch(gates.path("v1", "a"), {"spec": {}})):
+        hook.answers[:] = [change]
+        async with asyncio.timeout(10):
+            answer = await ask
+        assert answer.code == 500
+        assert said in answer.message
+        assert len(answer.message) < 3_000
+
+
+@pytest.mark.parametrize("url", ["https://x\\y/", "https://xn--/", "https://a..b/"])
+async def test_a_url_whose_host_is_none_fails_with_a_sentence(gates: Gates, url: str) -> None:
+    (await gates.post("v2", "a", SENT)).ok()
+    config = {"clientConfig": {"url": url}}
+    (await gates.api.patch(gates.crd, {"spec": {"conversion": {"webhook": config}}})).ok()
+    answer = await gates.api.get(gates.path("v1", "a"))
+    assert answer.code == 500
+    assert answer.message.startswith(f"conversion webhook for {gates.group}/v2, Kind=Gate failed: Post ")
 
 
 async def test_a_slow_webhook_ends_its_own_request_and_delays_no_other(
@@ -280,6 +346,9 @@ async def test_a_service_is_found_by_its_slices_or_says_that_there_is_no_network
             "endpoints": [{"addresses": ["127.0.0.1"]}],
             "ports": [{"port": port}],
         }
+        without = {**piece, "metadata": {**piece["metadata"], "name": "s0"}, "ports": [{"protocol": "TCP"}]}
+        (await api.post(api.at("endpointslices", group="discovery.k8s.io"), without)).ok()
+        assert "no endpoints available" in (await api.get(gates.path("v1", "a"))).message
         (await api.post(api.at("endpointslices", group="discovery.k8s.io"), piece)).ok()
         found = await api.get(gates.path("v1", "a"))
         assert "tls: failed to verify certificate" in found.message, "it is for another name"

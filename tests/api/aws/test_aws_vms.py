@@ -5,12 +5,13 @@ import base64
 import gzip
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from msgspec import structs
 
-from kubewright.driver.contract import MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, InvalidArgument, NotFound, Uninitialized
 from kubewright.providers.aws.driver import ATTEMPTS
 
@@ -309,6 +310,26 @@ async def test_a_list_has_all_pages(place: Place, monkeypatch: pytest.MonkeyPatc
         await asyncio.gather(*(bench.made.create(bench.request(f"m{number}")) for number in range(12)))
         assert len(await bench.made.list(bench.machine_class)) == 12
         assert bench.ec2.counts["DescribeInstances"] >= 3
+
+
+async def test_user_data_that_ec2_does_not_take_is_told_of_the_class_before_there_is_a_machine(
+    place: Place,
+) -> None:
+    """One that fits when it is packed is taken; so is none at all, since a machine may bring its own."""
+
+    def of_class(data: bytes) -> ClassRequest:
+        usual = bench.machine_class
+        return replace(usual, secret=structs.replace(usual.secret, data={**SECRET, "userData": data}))
+
+    async with opened(place) as bench:
+        asked = bench.ec2.counts.total()
+        for data in (b"", b"#cloud-config\n" * 3000):
+            await bench.made.validate(of_class(data))
+        assert asked < bench.ec2.counts.total()
+        noise = random.Random(1).randbytes(20_000)
+        refused = r"userData: 20000 bytes, 20\d\d\d of them when they are packed, and EC2 takes 16384"
+        with pytest.raises(InvalidArgument, match=refused):
+            await bench.made.validate(of_class(noise))
 
 
 async def test_a_class_is_judged_by_image_and_machine_type_before_there_is_a_machine(place: Place) -> None:

@@ -1,6 +1,7 @@
 """Who a machine belongs to and what it needs: classes, secrets, sets, VMs that were there before."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -100,6 +101,18 @@ async def test_a_missing_class_is_reported_and_waited_for() -> None:
         body = manifests.machine_class("coming-soon", world.namespace, pace=0.1)
         await world.client.create(MACHINE_CLASS, body)
         await world.settled(1, seconds=5)
+
+
+async def test_the_controller_of_machines_works_alone() -> None:
+    """No set, no deployment, none of their controllers: a Machine is made, joins and goes."""
+    async with embedded_world(replace(short_timeouts(), controllers=("machine",))) as world:
+        await world.make("m1")
+        await world.until(in_phase(Phase.RUNNING), "it runs")
+        await world.deploy("workers", 1)
+        await world.clock.sleep(5)
+        assert [each.metadata.name for each in (await world.look()).machines] == ["m1"]
+        await world.unmake("m1")
+        await world.until(lambda seen: not seen.machines and not seen.vms, "it goes")
 
 
 async def test_a_missing_secret_is_reported_and_waited_for() -> None:

@@ -75,12 +75,26 @@ async def test_a_class_that_nothing_ever_spoke_against_is_not_written() -> None:
         assert await accepted(world, "small") is None
 
 
-async def test_a_class_whose_secret_is_missing_is_judged_when_it_is_there() -> None:
+async def test_a_class_whose_secret_is_missing_says_so_at_once_and_no_more_when_it_is_there() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        right = {"providerSpec": {}, "secretRef": {"name": "later", "namespace": world.namespace}}
+        await refused_class(world, right)
+        await world.clock.sleep(1)
+        message = 'Secret "machines/later" of MachineClass "wrong" not found'
+        assert await accepted(world) == ("Unknown", "SecretMissing", message)
+        events = [(each.reason, each.type, each.message) for each in await world.events("wrong")]
+        assert events == [("FailedValidation", "Warning", message)]
+        await world.client.create(SECRET, {"metadata": {"name": "later", "namespace": world.namespace}})
+        await world.clock.sleep(1)
+        assert await accepted(world) == ("True", "Accepted", "")
+
+
+async def test_a_class_whose_secret_comes_later_is_judged_then() -> None:
     async with embedded_world(short_timeouts()) as world:
         later = {"secretRef": {"name": "later", "namespace": "machines"}}
         await refused_class(world, {**REFUSED["a typo in providerSpec"], **later})
         await world.clock.sleep(1)
-        assert await accepted(world) is None
+        assert (await accepted(world))[:2] == ("Unknown", "SecretMissing")
         await world.client.create(SECRET, {"metadata": {"name": "later", "namespace": world.namespace}})
         await world.clock.sleep(1)
         assert await accepted(world) == ("False", *TOLD["a typo in providerSpec"])

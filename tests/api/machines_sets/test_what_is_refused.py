@@ -44,6 +44,10 @@ async def test_a_frozen_set_says_so_and_its_deployment_too(world: World) -> None
     await world.clock.sleep(5)
     (frozen,) = await world.sets()
     assert said(frozen, "Frozen") == said(await world.deployment(), "Frozen") == ("True", "FreezeLabel")
+    for told in (frozen.status.machine_set_condition, (await world.deployment()).status.conditions):
+        (why,) = (each for each in told if each.type == "Frozen")
+        assert 'No machine is made while the label "freeze"' in why.message
+        assert why.last_transition_time is not None, "why, and since when"
     assert frozen.status.observed_generation == frozen.metadata.generation
     await freeze(world, None)
     await world.clock.sleep(5)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from itertools import permutations
 from random import Random
 
 import pytest
@@ -13,7 +14,7 @@ from kubewright.api.bootstrap import conversion as bootstrap
 from kubewright.api.bootstrap import manifests as bootstrap_manifests
 from kubewright.api.cluster import conversion as cluster
 from kubewright.api.cluster import manifests as cluster_manifests
-from kubewright.api.conversion import ANNOTATION, converter, downgraded, shape_of, upgraded
+from kubewright.api.conversion import ANNOTATION, as_written, converter, downgraded, upgraded
 
 CRDS = (*cluster_manifests.crds_of_today(), *bootstrap_manifests.crds_of_today())
 TABLES = {table.kind.resource.kind: table for table in (*cluster.TABLES, *bootstrap.TABLES)}
@@ -60,7 +61,7 @@ def test_an_old_object_comes_back_as_it_was_written_first(kind, seed):
 def test_a_new_object_comes_back_whole(kind, seed):
     found = Objects(CRDS, Random(seed)).one(kind, "v1beta2")
     whole = {key: found[key] for key in ("apiVersion", "kind", "metadata")}
-    whole |= shape_of(TABLES[kind].kind.type).pruned(found)
+    whole |= as_written(TABLES[kind].kind.type)(found)
     assert meant(up(down(found))) == meant(whole)
 
 
@@ -94,6 +95,17 @@ def test_what_is_converted_is_not_changed(kind, version):
     before = copy.deepcopy(found)
     (up if version == "v1beta1" else down)(found)
     assert found == before
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_what_is_converted_is_not_changed_where_it_has_fields_of_the_other_version(kind):
+    random = Objects(CRDS, Random(4))
+    versions = {version: random.one(kind, version) for version in ("v1beta1", "v1beta2")}
+    for found, other in permutations(versions.values()):
+        mixed = {**found, "apiVersion": other["apiVersion"]}
+        before = copy.deepcopy(mixed)
+        (up if mixed["apiVersion"].endswith("/v1beta1") else down)(mixed)
+        assert mixed == before
 
 
 @pytest.mark.parametrize(

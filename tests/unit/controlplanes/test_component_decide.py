@@ -175,6 +175,10 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         (AddFinalizer("demo"),),
     ),
     "a component without an owner is not touched": (replace(WAITING, family=None, identity=None), ()),
+    "a component whose name that of another control plane has is not touched": (
+        replace(WAITING, rival="NestedAPIServer b of NestedControlPlane q", identity=None),
+        (),
+    ),
     "an API server does not start before its etcd is ready": (replace(WAITING, family=SLOW_ETCD), ()),
     "an API server does not start before its etcd exists": (replace(WAITING, family=family()), ()),
     "an etcd whose addresses another program wrote is enough": (
@@ -286,6 +290,10 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         replace(RUNNING, component=DELETED, running=Running()),
         (RemoveFinalizer(),),
     ),
+    "what runs under its name for another control plane does not end with it": (
+        replace(RUNNING, component=DELETED, rival="NestedAPIServer b of NestedControlPlane q"),
+        (RemoveFinalizer(),),
+    ),
     "a deletion needs no control plane": (
         replace(RUNNING, component=DELETED, family=None),
         (Remove(keep_data=False),),
@@ -377,6 +385,12 @@ SAID = {
     "that no etcd is named": (
         replace(WAITING, family=family(of=plane(etcd=None))),
         "NestedControlPlane demo names no NestedEtcd, and its status.etcd.addresses is empty",
+    ),
+    "which other component has its name": (
+        replace(WAITING, rival="NestedAPIServer b of NestedControlPlane q", identity=None),
+        "NestedAPIServer b of NestedControlPlane q has the names of its instances and Secrets: wait until that "
+        "is gone, or create this control plane anew under another name, or with another label "
+        "cluster.x-k8s.io/cluster-name",
     ),
     "that there is no such channel": (
         replace(WAITING, choice=NoChoice("there is no channel fast; there are: stable")),

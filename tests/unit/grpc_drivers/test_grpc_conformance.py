@@ -1,5 +1,6 @@
 """The simulated cloud behind the stream keeps the driver contract: as a whole driver, and as the three functions of 2018."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -8,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.driver.contract import ClassRequest, Driver, Updates, VolumeSpec, stub
-from kubewright.driver.errors import InvalidArgument, NotFound
+from kubewright.driver.answers import CONSOLE_CHARS, boot_failure
+from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, Updates, VolumeSpec, stub
+from kubewright.driver.errors import DriverError, InvalidArgument, NotFound
+from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc.client import DriverOffer, Offer, Provider, ProviderOffer
 from kubewright.providers.grpc.messages import MachineClassMeta
 from kubewright.providers.sim import driver as make
+from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.driver_conformance import Bench, DriverConformance
 from kubewright.testing.scenes import class_request
@@ -135,6 +139,53 @@ class TestThreeFunctions(DriverConformance):
             first = await driver.create(bench.machine_class.of(stub("m1", "ns", owner)))
             second = await driver.create(bench.machine_class.of(stub("m1", "ns", "another-owner")))
             assert first.provider_id == second.provider_id
+
+
+class Talks(SimDriver):
+    """The simulated cloud, whose VMs write ``written`` to their consoles; with none it does not answer."""
+
+    written = ""
+
+    async def console(self, _request: MachineRequest) -> str:
+        return self.written or await asyncio.Future()
+
+
+@pytest.fixture
+async def talks() -> AsyncIterator[tuple[Talks, GuardedDriver]]:
+    """The driver on the other side, and what the controllers have of it here."""
+    clock, manager = LoopClock(), Manager()
+    talks = Talks(make(Settings(clock)).cloud)
+    await manager.dialled(DriverOffer(talks, clock, "sim"))
+    yield talks, GuardedDriver(manager.driver, clock)
+    await manager.close()
+    await talks.close()
+
+
+VM = class_request("small").of(stub("m1", "ns", "uid", provider_id="sim:///m1"))
+
+
+async def test_the_end_of_a_console_comes_over_and_tells_that_a_boot_failed(
+    talks: tuple[Talks, GuardedDriver],
+) -> None:
+    """Without what may be secret: it is taken out before it leaves the driver's process."""
+    driver, here = talks
+    panic = "[ 1.0] Kernel panic - not syncing: VFS: Unable to mount root fs"
+    driver.written = "\n".join([*("line" for _ in range(20_000)), "--token abcdef.0123456789abcdef", panic])
+    told = await here.console(VM)
+    assert told.split("\n")[-1] == panic
+    assert boot_failure(told)
+    assert "0123456789abcdef" not in told
+    assert len(told) <= CONSOLE_CHARS
+
+
+async def test_a_console_that_is_not_shown_within_seconds_is_not_waited_for(
+    talks: tuple[Talks, GuardedDriver],
+) -> None:
+    _, here = talks
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(DriverError, match="console of m1"):
+        await here.console(VM)
+    assert asyncio.get_running_loop().time() - began <= 5
 
 
 async def test_three_functions_keep_the_contract() -> None:

@@ -380,6 +380,7 @@ async def test_what_a_driver_does_not_know_is_not_asked_of_it(manager: Manager) 
         manager.driver.validate(CLASS),
         manager.driver.size(CLASS),
         manager.driver.update(of("m1", "p-1"), {}),
+        manager.driver.console(of("m1", "p-1")),
         manager.driver.volume_ids([VolumeSpec("pv", {})]),
     ):
         with pytest.raises(Unimplemented):

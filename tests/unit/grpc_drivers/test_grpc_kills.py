@@ -74,6 +74,12 @@ class GoesOn(SimDriver):
     async def update(self, request: MachineRequest, last_applied: Mapping[str, Any] | None) -> None:
         await self._work(lambda: SimDriver.update(self, request, last_applied))
 
+    async def console(self, request: MachineRequest) -> str:
+        async def written() -> str:
+            return f"{request.name}: Kernel panic"
+
+        return await self._work(written)
+
     async def _work(self, call: Callable[[], Awaitable[T]]) -> T:
         self.heard += 1
 
@@ -174,6 +180,7 @@ CASES = {
     ),
     "validate": Case(lambda driver, _: driver.validate(CLASS)),
     "size": Case(lambda driver, _: driver.size(CLASS), answer=lambda found: "cpu" in found.capacity),
+    "console": Case(lambda driver, vm: driver.console(machine(vm)), answer="m1: Kernel panic".__eq__),
     "update": Case(
         lambda driver, vm: driver.update(
             PAINTED.of(stub("m1", "ns", "uid-m1", provider_id=vm)), CLASS.machine_class.provider_spec

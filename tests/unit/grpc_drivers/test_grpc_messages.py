@@ -154,6 +154,7 @@ def test_the_proto_file_has_the_same_numbers_and_kinds() -> None:
         "updateResp": messages.Updated,
         "validateResp": messages.Validated,
         "sizeResp": messages.Sized,
+        "consoleResp": messages.Shown,
         "MachineClassMeta": messages.MachineClassMeta,
         "SecretMeta": messages.SecretMeta,
         "operationParams": messages.Params,

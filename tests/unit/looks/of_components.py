@@ -74,6 +74,7 @@ CATALOG = Catalog(
     },
     TEMPLATES,
 )
+OF_Q = planes.owner(planes.NESTED, "NestedControlPlane", "q")
 HEALTHY = Certificates(waiting="c-ca has to be made")
 
 
@@ -266,7 +267,7 @@ LOOK = Look(
             | {"addresses": WorkloadAddresses(), "certificates": Certificates(), "rendered": None}
             | {"unrendered": "", "missing": (), "to_reserve": None, "workload": None, "unhosted": ""}
             | {"running": Running(), "membership": None, "access": None, "versions": Versions()}
-            | {"none_for": timedelta(), "deleting_for": timedelta(), "original": ""},
+            | {"none_for": timedelta(), "deleting_for": timedelta(), "original": "", "rival": ""},
         ),
         Scene(
             "the same, of which instances run under the name in its label",
@@ -337,6 +338,123 @@ LOOK = Look(
                 host=Host(runs(instance(SERVER)), KNOWN),
             ),
             {"original": "a", "running": Running(), "identity": None},
+        ),
+        Scene(
+            "a component whose name that of another control plane has: nothing that runs is its own",
+            scene(
+                component(SERVER),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(SERVER, of={"name": "b", "uid": "b", **OF_Q, **LABELLED}),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": "NestedAPIServer b of NestedControlPlane q", "identity": None, "running": Running()},
+        ),
+        Scene(
+            "the same, after both were started: the older one has it",
+            scene(
+                component(SERVER, of={**LABELLED, "creationTimestamp": "2029-02-01T00:00:00Z"}),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER,
+                    of={
+                        "name": "b",
+                        "uid": "b",
+                        **OF_Q,
+                        **LABELLED,
+                        "creationTimestamp": "2029-01-01T00:00:00Z",
+                    },
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": "NestedAPIServer b of NestedControlPlane q", "identity": None},
+        ),
+        Scene(
+            "the same, where the other one was created later",
+            scene(
+                component(SERVER, of={**LABELLED, "creationTimestamp": "2029-01-01T00:00:00Z"}),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER,
+                    of={
+                        "name": "b",
+                        "uid": "b",
+                        **OF_Q,
+                        **LABELLED,
+                        "creationTimestamp": "2029-02-01T00:00:00Z",
+                    },
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": "", "identity": identity(SERVER)},
+        ),
+        Scene(
+            "the same, before either was started: the older one gets it",
+            scene(
+                component(SERVER, of={"creationTimestamp": "2029-02-01T00:00:00Z"}),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER, of={"name": "b", "uid": "b", **OF_Q, "creationTimestamp": "2029-01-01T00:00:00Z"}
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": "NestedAPIServer b of NestedControlPlane q"},
+        ),
+        Scene(
+            "the same, where the older one was not started and this one was",
+            scene(
+                component(SERVER, of={**LABELLED, "creationTimestamp": "2029-02-01T00:00:00Z"}),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER, of={"name": "b", "uid": "b", **OF_Q, "creationTimestamp": "2029-01-01T00:00:00Z"}
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": "", "running": runs(instance(SERVER))},
+        ),
+        Scene(
+            "the same, where the older one runs under another name",
+            scene(
+                component(SERVER),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER,
+                    of={
+                        "name": "b",
+                        "uid": "b",
+                        **OF_Q,
+                        "labels": {planes.CLUSTER_LABEL: "d"},
+                        **planes.FINALIZED,
+                    },
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": ""},
+        ),
+        Scene(
+            "the same, where another program runs the older one",
+            scene(
+                component(SERVER, of={"creationTimestamp": "2029-02-01T00:00:00Z"}),
+                a_plane(),
+                a_plane("q", named={"apiserver": {"name": "b"}}),
+                a_component(
+                    SERVER,
+                    of={
+                        "name": "b",
+                        "uid": "b",
+                        **OF_Q,
+                        **planes.FOREIGN,
+                        "creationTimestamp": "2029-01-01T00:00:00Z",
+                    },
+                ),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"rival": ""},
         ),
         Scene(
             "an API server with everything",

@@ -22,6 +22,11 @@ RUNS = Running(exists=True)
 NO_ETCD = "NestedControlPlane p has no NestedEtcd whose data could be replaced"
 WITHOUT_A_PART = "the data of NestedEtcd e cannot be replaced where it runs"
 
+OF_Q = {
+    "labels": planes.OF_CLUSTER,
+    **planes.FINALIZED,
+    **planes.owner(planes.NESTED, "NestedControlPlane", "q"),
+}
 NOWHERE = Hosts()
 
 
@@ -88,6 +93,20 @@ LOOK = Look(
             "by a file, onto a control plane that its spec names",
             scene(a_restore(**FILE), a_plane(), a_plane("q")),
             {"snapshot": None, "family.plane": Named("p"), "problem": "", "unable": NO_ETCD},
+        ),
+        Scene(
+            "a control plane whose name another one has: the data there is not its own",
+            scene(
+                a_restore(**FILE),
+                a_plane(),
+                a_component(Component.ETCD),
+                a_plane("q", named={"etcd": {"name": "x"}}),
+                a_component(Component.ETCD, of={**OF_Q, "name": "x"}),
+                hosts=Hosts(programs=Host(RUNS)),
+            ),
+            {
+                "unable": "the data that NestedEtcd e would have is that of NestedEtcd x of NestedControlPlane q"
+            },
         ),
         Scene(
             "onto another control plane than that of the snapshot",

@@ -130,13 +130,24 @@ def test_without_its_class_no_driver_is_called() -> None:
     assert not ClassSeen(problem="not found").can_call
 
 
-@pytest.mark.parametrize(("status", "left"), [("False", 0), ("True", 1)])
+@pytest.mark.parametrize(("status", "left"), [("False", 0), ("Unknown", 0), ("True", 1)])
 def test_what_a_driver_said_once_against_a_class_goes_when_nobody_can_judge_it(
     status: str, left: int
 ) -> None:
     known = MachineClassCondition(type="Accepted", status=status, reason="PermissionDenied", message="no")
     before = MachineClassStatus(conditions=(known,))
     assert len(status_after(before, None, datetime(2030, 1, 1, tzinfo=UTC)).conditions) == left
+
+
+def test_a_secret_that_is_missing_speaks_against_a_class_that_nothing_was_said_of() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    missing = MachineClassCondition(
+        type="Accepted", status="Unknown", reason="SecretMissing", message=LOST_TEXT
+    )
+    (told,) = status_after(MachineClassStatus(), missing, now).conditions
+    assert (told.status, told.reason, told.message) == ("Unknown", "SecretMissing", LOST_TEXT)
+    accepted = structs.replace(missing, status="True", reason="Accepted", message="")
+    assert status_after(MachineClassStatus(), accepted, now) == MachineClassStatus()
 
 
 def of_class(spec: dict[str, Any], **changes: Any) -> Machine:

@@ -97,13 +97,20 @@ def _listed_intents(source: Obj, result: Obj, hub: Obj | None) -> None:
     for path, key, name in LISTS:
         before = {item.get(key): item.get(name) for item in reversed(at(source, path) or [])}
         known = {item.get(key): item.get(name) for item in reversed(at(hub, path) or [])}
-        for item in at(result, path) or []:
-            if before.get(item.get(key)):
-                item[name] = True
-            elif known.get(item.get(key)) is False:
-                item[name] = False
-            else:
-                item.pop(name, None)
+        if items := at(result, path):
+            put(
+                result,
+                path,
+                [_meant(item, name, before.get(item.get(key)), known.get(item.get(key))) for item in items],
+            )
+
+
+def _meant(item: Obj, name: str, before: Any, known: Any) -> Obj:
+    """The item with what v1beta1 says; with false, if v1beta2 says that on purpose."""
+    rest = {key: value for key, value in item.items() if key != name}
+    if before:
+        return {**rest, name: True}
+    return {**rest, name: False} if known is False else rest
 
 
 def _times_up(source: Obj, result: Obj, hub: Obj | None) -> None:
@@ -120,15 +127,16 @@ def _times_up(source: Obj, result: Obj, hub: Obj | None) -> None:
         put(result, TLS, seconds_of(found, NOWHERE))
 
 
-def _times_down(source: Obj, result: Obj) -> None:
+def _both_down(result: Obj) -> None:
+    started, found = at(result, f"initConfiguration.{HEALTHY}"), at(result, TLS)
     for part in ("initConfiguration", "joinConfiguration"):
         put(result, f"{part}.timeouts", None)
-    if (seconds := at(source, f"initConfiguration.{HEALTHY}")) is not None:
-        put(result, STARTED, duration_of(seconds, NOWHERE))
+    if started is not None:
+        put(result, STARTED, duration_of(started, NOWHERE))
     if result.get("initConfiguration") == {}:
         del result["initConfiguration"]
-    if (seconds := at(source, TLS)) is not None:
-        put(result, FOUND, duration_of(seconds, NOWHERE))
+    if found is not None:
+        put(result, FOUND, duration_of(found, NOWHERE))
     if result.get("joinConfiguration") == {}:
         del result["joinConfiguration"]
     for path, _, name in LISTS:
@@ -156,9 +164,9 @@ def _both_up(source: Obj, result: Obj, hub: Obj | None) -> None:
     _times_up(source, result, hub)
 
 
-def _down_at(path: str) -> Callable[[Obj, Obj], None]:
-    down = _at(path, lambda source, result, _hub: _times_down(source, result))
-    return lambda source, result: down(source, result, None)
+def _down_at(path: str) -> Callable[[Obj], None]:
+    down = _at(path, lambda _source, result, _hub: _both_down(result))
+    return lambda result: down(result, result, None)
 
 
 def _table(path: str, base: Table) -> Table:

@@ -127,7 +127,7 @@ CLUSTER = Table(
 )
 
 
-def _running(_source: Obj, result: Obj) -> None:
+def _running(result: Obj) -> None:
     """v1beta1 has no word for an update in place."""
     if result.get("status", {}).get("phase") == "Updating":
         put(result, "status.phase", "Running")

@@ -17,6 +17,7 @@ from kubewright.apiserver.cel.costs import BY_LETTER, BY_PATTERN, LIST
 from kubewright.apiserver.cel.functions import Overload, dispatched
 from kubewright.apiserver.cel.syntax import Node
 from kubewright.apiserver.cel.types import DYN, Type
+from kubewright.apiserver.cel.values import SetList
 
 Slots = list[Any]
 """The variables; the first slot is the budget that is left."""
@@ -113,9 +114,13 @@ def _applied(call: Callable[..., Any], steps: Sequence[Step]) -> Step:
 
 
 def _counted(name: str, call: Callable[..., Any], steps: Sequence[Step]) -> Step:
+    whole, at = name in _WHOLES, _WHOLES.get(name, 0)
+
     def counted(slots: Slots) -> Any:
         args = [step(slots) for step in steps]
-        pay(slots, _spent(name, args, None) if name not in _BY_RESULT else 0)
+        if whole:
+            pay_for_parts(slots, args[at])
+        pay(slots, _spent(name, args, None) if name not in _BY_RESULT else _before(name, args))
         made = call(*args)
         if name in _BY_RESULT:
             pay(slots, _spent(name, args, made))
@@ -124,7 +129,23 @@ def _counted(name: str, call: Callable[..., Any], steps: Sequence[Step]) -> Step
     return counted
 
 
+_WHOLES = {
+    "_==_": 0,
+    "_!=_": 0,
+    "_+_": 0,
+    "format": 1,
+    "sets.contains": 0,
+    "sets.intersects": 0,
+    "sets.equivalent": 0,
+}
+"""Functions that look at all that is in an argument, however deep, and which argument that is."""
+
 _BY_RESULT = ("join", "slice", "lists.range", "reverse", "flatten")
+
+
+def _before(name: str, args: Sequence[Any]) -> int:
+    """What is paid before there is a result: for the letters that ``join`` repeats."""
+    return len(args[0]) * len(args[1]) // 100 if name == "join" and len(args) > 1 else 0
 
 
 def pay(slots: Slots, cost: int) -> None:
@@ -134,6 +155,29 @@ def pay(slots: Slots, cost: int) -> None:
 
 
 # ---------------------------------------------------------------- costs
+
+
+_NESTING = (list, dict)
+
+
+def parts_of(value: Any, most: int) -> int:
+    """How many values are inside of a value; not many more than ``most`` are counted. A set of lists or
+    objects counts squared: each is looked up among all."""
+    count, todo = 0, [value] if isinstance(value, _NESTING) else []
+    while todo and count <= most:
+        each = todo.pop()
+        inner = [
+            part for part in (each.values() if isinstance(each, dict) else each) if isinstance(part, _NESTING)
+        ]
+        count += len(inner) ** 2 if inner and isinstance(each, SetList) else len(each)
+        todo += inner
+    return count
+
+
+def pay_for_parts(slots: Slots, value: Any) -> None:
+    """Pay for a look at all that is in a value: cel-go counts what is seen from outside, though that may have
+    a million parts, and ends what takes long by the clock."""
+    pay(slots, parts_of(value, slots[BUDGET]))
 
 
 def _spent(name: str, args: Sequence[Any], result: Any) -> int:

@@ -6,7 +6,8 @@ Theory.      Every part becomes a closure that takes the variables. Where the ch
              error on one side does not count if the other side decides. Costs are counted by blocks: an
              expression, and each turn of a loop, costs what its parts cost together, and a function whose
              work grows with its arguments what these are long. So the sum is that of cel-go, or more where a
-             short circuit skips a part; a budget ends what would take too long.
+             short circuit skips a part; a budget ends what would take too long. What looks at all that is in
+             a value pays for each part, where cel-go counts the value as one: nothing else runs meanwhile.
 Invariants.  Pure. A function of linear time for everything but loops within loops, which the budget bounds.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kubewright.apiserver.cel import functions
-from kubewright.apiserver.cel.calls import BUDGET, BudgetSpent, Slots, Step, called
+from kubewright.apiserver.cel.calls import BUDGET, BudgetSpent, Slots, Step, called, pay, pay_for_parts
 from kubewright.apiserver.cel.costs import LIST, MAP
 from kubewright.apiserver.cel.syntax import Loop, Node
 from kubewright.apiserver.cel.types import DYN, Optional, Type, field_of
@@ -23,6 +24,9 @@ from kubewright.apiserver.cel.values import EvalError, NoOverload, type_of
 
 CALL_LIMIT = 1_000_000
 """What one call of a rule may cost."""
+
+COPIED = 50
+"""Items of a list that are copied for a cost of one."""
 
 
 class Program:
@@ -191,8 +195,8 @@ class _Compiler:
 
     def _whole(self, node: Node) -> Step:
         """An argument, with all that is in it as values of CEL."""
-        step, deep = self.step(node), (node.type or DYN).deep
-        return step if deep is None else _then(step, deep)
+        step, kind = self.step(node), node.type or DYN
+        return step if kind.deep is None else _then(step, kind, kind.deep)
 
     def _conditional(self, node: Node) -> Step:
         test, yes, no = (self.step(arg) for arg in node.args)
@@ -259,7 +263,7 @@ def _field(operand: Step, given: Type, node: Node) -> Step:
             raise EvalError(f"no such key: {name}")
         return found
 
-    return select if convert is None else _then(select, convert)
+    return select if convert is None else _then(select, kind, convert)
 
 
 def _through(operand: Step, inner: Type, node: Node) -> Step:
@@ -277,8 +281,20 @@ def _through(operand: Step, inner: Type, node: Node) -> Step:
     return select
 
 
-def _then(step: Step, convert: Callable[[Any], Any]) -> Step:
-    return lambda slots: convert(step(slots))
+def _then(step: Step, kind: Type, convert: Callable[[Any], Any]) -> Step:
+    """A value of JSON as one of CEL, which costs what is looked at; a list that becomes a set is copied."""
+    copied = kind.kind == "list" and kind.params[0].deep is None
+
+    def converted(slots: Slots) -> Any:
+        value = step(slots)
+        if isinstance(value, list | dict):
+            if copied:
+                pay(slots, len(value) // COPIED)
+            else:
+                pay_for_parts(slots, value)
+        return convert(value)
+
+    return converted
 
 
 def _logical(steps: Sequence[Step], *, decides: bool) -> Step:

@@ -28,6 +28,7 @@ from kubewright.apiserver.cel.evaluate import Program
 from kubewright.apiserver.cel.syntax import CelError, Node
 from kubewright.apiserver.cel.types import MOST_BYTES, NONE, Optional, Type, optional_of
 from kubewright.apiserver.cel.values import EvalError, NoOverload
+from kubewright.apiserver.schema import causes
 from kubewright.apiserver.schema.causes import Cause, cut, forbidden, invalid, quoted, required, unsupported
 
 RULES = "x-kubernetes-validations"
@@ -414,9 +415,9 @@ class Judged:
     warnings: list[str] = field(default_factory=list)
 
 
-def blocked(causes: list[Cause]) -> bool:
+def blocked(found: list[Cause]) -> bool:
     """Whether an object has mistakes with which its rules cannot be asked."""
-    return any(cause.reason in _BLOCKING for cause in causes)
+    return any(cause.reason in _BLOCKING for cause in found)
 
 
 def judged(tree: Ruled, new: Any, old: Any = None, place: Same | None = None) -> Judged:
@@ -497,6 +498,8 @@ class _Judge:
         )
 
     def _ask(self, tree: Ruled, new: Any, old: Any, spot: _Spot) -> bool:
+        if len(self.found.causes) > causes.MOST_CAUSES + causes.MOST_COUNTED:  # no more are told or counted
+            return False
         if self._budget <= 0:
             return self._ended(spot.where, tree, OUT_OF_BUDGET)
         for rule in tree.rules:
@@ -528,7 +531,8 @@ class _Judge:
             self.found.causes.append(invalid(where, tree.kind, f"'{error}': {words}: {rule.said}"))
             return True
         except EvalError as error:
-            self.found.causes.append(invalid(where, tree.kind, f"{error} evaluating rule: {rule.said}"))
+            said = f"{cut(str(error))} evaluating rule: {rule.said}"
+            self.found.causes.append(invalid(where, tree.kind, said))
             return True
         self._budget -= cost
         if self._budget < 0:
@@ -549,7 +553,8 @@ class _Judge:
             )
         cause = _cause(rule, tree, values[0], at, said)
         if not rule.uses_old and spot.is_excused:
-            self.found.warnings.append(f"{cause.field}: {cause.message}")
+            if len(self.found.warnings) <= causes.MOST_CAUSES:
+                self.found.warnings.append(f"{cause.field}: {cause.message}")
         else:
             self.found.causes.append(cause)
         return True

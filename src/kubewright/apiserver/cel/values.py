@@ -118,11 +118,20 @@ def _equal_lists(one: list[Any], other: list[Any]) -> bool:
         return False
     kept = one if isinstance(one, SetList | MapList) else other
     if isinstance(kept, SetList):
+        if are_plain(one, other):
+            return set(one) == set(other)
         return all(contains(other, item) for item in one) and all(contains(one, item) for item in other)
     if isinstance(kept, MapList):
         known = {kept.key(item): item for item in other}
         return all((key := kept.key(item)) in known and equal(item, known[key]) for item in one)
     return all(map(equal, one, other))
+
+
+def are_plain(items: list[Any], other: list[Any]) -> bool:
+    """Whether the items of two lists are plain values of one type, which Python compares as CEL does: as sets
+    they take linear time."""
+    kinds = set(map(type, items)) | set(map(type, other))
+    return len(kinds) <= 1 and kinds <= _PLAIN
 
 
 def contains(items: Any, item: Any) -> bool:
@@ -219,6 +228,9 @@ def span(nanos: int) -> Duration:
 def joined(one: list[Any], other: list[Any]) -> list[Any]:
     """Lists after each other; of sets and maps, as Kubernetes merges them."""
     if isinstance(one, SetList):
+        if are_plain(one, other):
+            known = set(one)
+            return SetList([*one, *(item for item in other if item not in known)])
         return SetList([*one, *(item for item in other if not contains(one, item))])
     if isinstance(one, MapList):
         merged = {one.key(item): item for item in one}

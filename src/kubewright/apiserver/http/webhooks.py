@@ -156,20 +156,29 @@ class Caller:
             if record.labels.get(_SERVICE) != name:
                 continue
             piece = orjson.loads(record.data)
-            ports = [each["port"] for each in piece.get("ports") or () if (each.get("name") or "") == named]
+            ports = _ports(piece, named)
             for each in piece.get("endpoints") or ():
                 if (each.get("conditions") or {}).get("ready", True) and ports:
                     yield from ((address, ports[0]) for address in each.get("addresses") or ())
         old = self._store.get(ENDPOINTS, f"{namespace}/{name}")
         for subset in () if old is None else orjson.loads(old.data).get("subsets") or ():
-            ports = [each["port"] for each in subset.get("ports") or () if (each.get("name") or "") == named]
-            if ports:
+            if ports := _ports(subset, named):
                 yield from ((each["ip"], ports[0]) for each in subset.get("addresses") or ())
 
 
+def _ports(piece: Mapping[str, Any], named: str) -> list[int]:
+    """The ports of this name; one that has no number stands for all, which says nothing of which to dial."""
+    found = piece.get("ports") or ()
+    return [each["port"] for each in found if (each.get("name") or "") == named and each.get("port")]
+
+
 def _of_url(config: Mapping[str, Any]) -> Place:
-    url = URL(str(config.get("url", "")))
-    return Place(url, url.host or "", url.port or 443)
+    given = str(config.get("url", ""))
+    try:
+        url = URL(given)
+        return Place(url, url.host or "", url.port or 443)
+    except ValueError as error:  # the definition was taken: Go reads hosts that yarl does not
+        raise Failed(f'Post "{given[:1024]}": {error}') from None
 
 
 async def _looked_up(place: Place) -> list[str]:

@@ -19,7 +19,7 @@ Source       kube-apiserver 1.36, its sentences as observed in tests/conformance
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -42,9 +42,11 @@ from kubewright.apiserver.registry.versions import (
     shown,
     with_metadata,
 )
+from kubewright.apiserver.schema.causes import cut
 from kubewright.apiserver.schema.node import Object
 from kubewright.apiserver.store import Record
 from kubewright.base.clock import Clock, new_uid
+from kubewright.base.limits import OBJECT_BYTES
 from kubewright.wire import naming
 from kubewright.wire.errors import TooManyRequests
 
@@ -56,6 +58,8 @@ MOST_KEPT, MOST_KEPT_BYTES = 50_000, 32 * 1024 * 1024
 """How many answers of one definition are remembered, and their bytes."""
 REVIEWED, REVIEWED_BYTES = 500, 4 * 1024 * 1024
 """Objects of one review: kube-apiserver, which converts one at a time, needs as many calls."""
+MOST_CONVERTED = 2 * OBJECT_BYTES
+"""Of one converted object: what is stored may have grown in another version, but not without bound."""
 AT_ONCE = 8
 """Calls of one definition at one time."""
 
@@ -101,7 +105,7 @@ def _response(answer: Any, one: Object, uid: str, version: str) -> list[Any]:
     response = answer.get("response")
     if version == "v1":
         if (said := shown(answer)) != (wanted := f"{GROUP}/v1, Kind=ConversionReview"):
-            raise failed(one, f"expected webhook response of {wanted}, got {said}")
+            raise failed(one, f"expected webhook response of {wanted}, got {cut(said)}")
         if isinstance(response, dict) and response.get("uid", "") != uid:
             raise failed(one, f'expected response.uid="{uid}", got "{_text(response.get("uid"))}"')
     if not isinstance(response, dict):
@@ -159,7 +163,7 @@ def _wrong_metadata(converted: Object, before: Mapping[str, Any]) -> Iterator[st
             return
         for key, value in given.items():
             if not isinstance(value, str):
-                yield f"metadata.{name}[{key}] must be a string in converted object"
+                yield f"metadata.{name}[{cut(key)}] must be a string in converted object"
                 return
         if given != (before.get(name) or {}):
             yield from _wrong_pairs(name, given)
@@ -169,9 +173,11 @@ def _wrong_pairs(name: str, given: Mapping[str, str]) -> Iterator[str]:
     for key, value in given.items():
         for said in naming.label_key(key if name == "labels" else key.lower()):
             where = "metadata.labels" if name == "labels" else "metadata.annotation"
-            yield f'{where}: Invalid value: "{key}": {said}'
+            yield f'{where}: Invalid value: "{cut(key)}": {said}'
         if name == "labels":
-            yield from (f'metadata.labels: Invalid value: "{value}": {s}' for s in naming.label_value(value))
+            yield from (
+                f'metadata.labels: Invalid value: "{cut(value)}": {s}' for s in naming.label_value(value)
+            )
 
 
 class Webhook:
@@ -244,22 +250,20 @@ class Webhook:
         try:
             answers = await self._asked([obj for _, obj in part], to)
         except Failed as error:
-            for future in waiting.values():
-                future.set_exception(error)
-                future.exception()  # it is no mistake if all who waited are gone
-        except BaseException:
-            for future in waiting.values():
-                future.cancel()
+            _tell(waiting.values(), error)
+        except BaseException as error:  # those who wait must hear of a mistake, too, or they wait for ever
+            _tell(waiting.values(), error)
             raise
         else:
-            for (key, _), answer in zip(part, answers, strict=True):
-                self._remember(key, answer)
+            for (key, _), (answer, data) in zip(part, answers, strict=True):
+                self._remember(key, data)
                 waiting[key].set_result(answer)
         finally:
             for key in waiting:
                 del self._flying[key]
 
-    async def _asked(self, objects: Sequence[Object], to: str) -> list[Object]:
+    async def _asked(self, objects: Sequence[Object], to: str) -> list[tuple[Object, bytes]]:
+        """The converted objects, each with its bytes."""
         if self._post is None:
             raise failed(objects[0], "this server calls no webhooks")
         if not self._version:
@@ -274,7 +278,7 @@ class Webhook:
             raise failed(objects[0], str(error)) from None
         except orjson.JSONDecodeError as error:
             raise failed(objects[0], f"the answer is no JSON: {error}") from None
-        return believed(read, objects, to, uid, self._version)
+        return [(each, _sized(each, objects[0])) for each in believed(read, objects, to, uid, self._version)]
 
     def _known(self, key: bytes, obj: Object) -> Object | None:
         until, data = self._kept.get(key, (0.0, b""))
@@ -282,8 +286,7 @@ class Webhook:
             return None
         return _restored(orjson.loads(data), obj)
 
-    def _remember(self, key: bytes, answer: Object) -> None:
-        data = orjson.dumps(answer)
+    def _remember(self, key: bytes, data: bytes) -> None:
         self._forget(key)
         self._kept[key] = (self._clock.monotonic() + KEPT_SECONDS, data)
         self._bytes += len(data)
@@ -293,6 +296,30 @@ class Webhook:
     def _forget(self, key: bytes) -> None:
         _, data = self._kept.pop(key, (0.0, b""))
         self._bytes -= len(data)
+
+
+def _tell(waiting: Iterable[asyncio.Future[Object]], error: BaseException) -> None:
+    for future in waiting:
+        if isinstance(error, Exception):
+            future.set_exception(error)
+            future.exception()  # it is no mistake if all who waited are gone
+        else:
+            future.cancel()
+
+
+def _sized(answer: Object, asked: Object) -> bytes:
+    """The bytes of a converted object.
+
+    Raises:
+        Failed: it nests too deeply, or is too large, to be written by any client.
+    """
+    try:
+        data = orjson.dumps(answer)
+    except orjson.JSONEncodeError as error:
+        raise failed(asked, f"a converted object cannot be written as JSON: {error}") from None
+    if len(data) > MOST_CONVERTED:
+        raise failed(asked, f"a converted object has {len(data)} bytes, more than {MOST_CONVERTED}")
+    return data
 
 
 def _restored(answer: Object, obj: Object) -> Object:

@@ -11,6 +11,6 @@ Map.         ``policies``   what differs between the three (pure)
              ``obstacles``  what a component waits for, and what a user has to mend (pure)
              ``decide``     what comes next (pure)
              ``status``     what the status says (pure)
-             ``act``        performs a plan, and writes the status
-             ``wiring``     one pass; and which changes enqueue a component
+             ``act``        one pass on the kernel: performs a plan, and writes the status
+             ``wiring``     which changes enqueue a component
 """

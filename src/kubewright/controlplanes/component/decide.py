@@ -9,11 +9,12 @@ Theory.      While the component lives: our finalizer, then what its addresses c
              API server that uses its data (``obstacles``).
 Invariants.  Of an object that is paused only the condition Paused is written; one that another program
              manages is not written at all, and of it only what we may have started ourselves is ended when it
-             is deleted. A copy of a component that its control plane names runs nothing and ends nothing. A
-             deletion needs no Cluster, no control plane and no Secret, and waits for another component that
-             is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
+             is deleted. A copy of a component that its control plane names runs nothing and ends nothing; nor
+             does one whose name the component of another control plane has. A deletion needs no Cluster, no
+             control plane and no Secret, and waits for another component that is deleted too no longer than
+             ``LONGEST_WAIT``. Every plan has a reason.
 Source       S3-31 to S3-41.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections.abc import Sequence
@@ -237,6 +238,8 @@ def _deleted(seen: Seen) -> Plan:
     if seen.original:
         told = f"what runs is that of {seen.original}, which its control plane names"
         return Plan((RemoveFinalizer(),), because=told, silent=True)
+    if seen.rival:
+        return Plan((RemoveFinalizer(),), because=f"what runs is that of {seen.rival}", silent=True)
     if seen.running.exists:
         since = meta.deletion_timestamp
         if told := in_use(seen) or restored_first(seen):

@@ -7,7 +7,7 @@ Theory.      Objects are read from caches; what runs, from the hosts. The caches
              Hosts, templates, and what makes certificates or asks an etcd are one ``ComponentSetup`` for all
              three controllers; tests put other programs in the places of its members.
 Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
-Called by    ``wiring``; ``world`` makes the setup, and ``act`` works with it.
+Called by    ``act``, which works with the setup, too; ``controlplanes.wiring`` makes that.
 """
 
 from collections.abc import Callable, Mapping
@@ -156,12 +156,14 @@ class Looker:
                 self._policy, found, now, pause=pause_of(meta, None, None), problem=problem, original=original
             )
         family = self._caches.family_around(meta)
-        identity = identity_of(found, self._policy, family)
+        rival = self._caches.rival_of(self._policy.component, meta)
+        identity = identity_of(found, self._policy, family) if not rival else None
         seen = Seen(
             self._policy,
             found,
             self._client.clock.now(),
             family=family,
+            rival=rival,
             pause=pause_of(meta, family.plane if family else None, family.cluster if family else None),
             problem=summary(validate_component(found.spec)),
             identity=identity,

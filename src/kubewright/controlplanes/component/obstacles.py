@@ -1,10 +1,10 @@
 """What holds a component up: what it waits for before it starts or ends, and what a user has to mend. Pure.
 
-Starting.    Before a component starts, these must hold, in this order: it has an owner, its spec is good,
-             templates are found, it may have their version, its data is there, what it needs is ready, its
-             addresses are known, its certificates exist, all of its spec could be applied, its files exist,
-             and a host can run it. Whatever does not hold is an obstacle. The first obstacle stops the start;
-             the status shows all of them.
+Starting.    Before a component starts, these must hold, in this order: it has an owner, no other control
+             plane has its name, its spec is good, templates are found, it may have their version, its data is
+             there, what it needs is ready, its addresses are known, its certificates exist, all of its spec
+             could be applied, its files exist, and a host can run it. Whatever does not hold is an obstacle.
+             The first obstacle stops the start; the status shows all of them.
 Ending.      What needs a component ends before it: an API server whose etcd is gone would end only when it is
              killed. Where both are deleted, or are to have no instance, that is a matter of seconds, and is
              waited for with a bound. An etcd that is deleted alone while an API server uses it waits until a
@@ -19,7 +19,7 @@ Called by    ``decide`` and ``status``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import (
     KEEP_DATA_ANNOTATION,
     LOST_DATA_ANNOTATION,
@@ -45,6 +45,7 @@ class Obstacle:
 
 AWAITED = {
     Reason.WAITING_FOR_OWNER: "a NestedControlPlane that controls it",
+    Reason.CONFLICT: "a name that no other control plane has",
     Reason.INVALID_CONFIGURATION: "a spec without mistakes",
     Reason.NO_TEMPLATES: "a set of templates",
     Reason.VERSION_REFUSED: "a version that it may have",
@@ -74,12 +75,15 @@ def first_obstacle(seen: Seen) -> Obstacle | None:
     return None
 
 
+_ENDING_THE_SEARCH = (Reason.WAITING_FOR_OWNER, Reason.CONFLICT, Reason.INVALID_CONFIGURATION)
+
+
 def obstacles(seen: Seen) -> Iterator[Obstacle]:
     """All obstacles, in order. What may only be unknown because of an earlier obstacle is not reported."""
     for find in _CHECKS:
         if (found := find(seen)) is not None:
             yield found
-            if found.reason in (Reason.WAITING_FOR_OWNER, Reason.INVALID_CONFIGURATION):
+            if found.reason in _ENDING_THE_SEARCH:
                 return
 
 
@@ -100,6 +104,16 @@ def _owner(seen: Seen) -> Obstacle | None:
     if seen.original:
         told = f"its control plane names {seen.policy.kind.resource.kind} {seen.original} in its place"
     return Obstacle(ComponentCondition.DEPENDENCIES_READY, Reason.WAITING_FOR_OWNER, told)
+
+
+def _name(seen: Seen) -> Obstacle | None:
+    if not seen.rival:
+        return None
+    told = (
+        f"{seen.rival} has the names of its instances and Secrets: wait until that is gone, or create this "
+        f"control plane anew under another name, or with another label {CLUSTER_NAME_LABEL}"
+    )
+    return Obstacle(ComponentCondition.DEPENDENCIES_READY, Reason.CONFLICT, told, fault=True)
 
 
 def _spec(seen: Seen) -> Obstacle | None:
@@ -192,6 +206,7 @@ def _hosting(seen: Seen) -> Obstacle | None:
 
 _CHECKS: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _owner,
+    _name,
     _spec,
     _templates,
     _version,

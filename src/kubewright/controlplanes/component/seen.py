@@ -61,6 +61,8 @@ class Seen:
     ``family``        its control plane; None: no control plane owns it, or its owner does not exist
     ``original``      the component that its control plane names in its place; then this is a copy, and
                       nothing that runs is its own. Empty: there is none
+    ``rival``         the component of another control plane that has the names of its instances; then nothing
+                      that runs is its own, either. Empty: there is none
     ``pause``         by what it is paused; None: it is not
     ``problem``       how its spec breaks the rules of its kind, a sentence
     ``identity``      what its workload is named after; None: no instance can have been started
@@ -90,6 +92,7 @@ class Seen:
     now: datetime
     family: Family | None = None
     original: str = ""
+    rival: str = ""
     pause: Pause | None = None
     problem: str = ""
     identity: WorkloadIdentity | None = None

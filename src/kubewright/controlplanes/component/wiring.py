@@ -5,7 +5,7 @@ Theory.      A component is enqueued when it changes, when its control plane doe
              spec changes, and when its host reports a change.
 Invariants.  Our own write of a status enqueues only components that may wait for it. A change may enqueue too
              many components, never too few.
-Called by    ``world``.
+Called by    ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Invariants.  No PUT: every write is a patch onto the version that was read. A change may enqueue too many
              NestedClusters, never too few.
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``runtime.controller``; wired by ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

@@ -6,6 +6,6 @@ Theory.      The controllers of the components run the programs. This one makes 
 Map.         ``seen``       everything that a decision reads, as one frozen value (pure)
              ``decide``     what comes next (pure)
              ``status``     what the status says, and how soon it is written (pure)
-             ``act``        performs a plan, and writes the status
-             ``wiring``     reads; one pass; and which changes enqueue a control plane
+             ``act``        one pass on the kernel: reads, performs a plan, and writes the status
+             ``wiring``     which changes enqueue a control plane
 """

@@ -9,7 +9,7 @@ Invariants.  Of a control plane that is paused only the condition Paused is writ
              is neither adopted nor deleted. An endpoint that a user has set is never changed, nor one that a
              Cluster has copied (decision 0040). A deletion needs no Cluster, no Secret and no component.
 Source       S3-13, S3-25, S3-28; E-13.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from dataclasses import dataclass, replace

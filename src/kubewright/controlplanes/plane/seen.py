@@ -5,7 +5,7 @@ Sleep.       Where ``spec.asleep`` is set, it decides. Else the latest moment of
              ran the answer is the same as if one had run. Components read the answer in ``status.asleep``.
 Invariants.  Moments before the object was created do not count, so a control plane that is created in the
              evening starts. If a sleep and a wake are at the same moment, it wakes.
-Called by    ``wiring`` fills it; ``decide`` and ``status`` read it.
+Called by    ``act`` fills it; ``decide`` and ``status`` read it.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 Invariants.  Our own write of a status enqueues nothing. A change may enqueue too many control planes, never
              too few: a change of a component enqueues every control plane that names it, controls it, or
              controlled it before.
-Called by    ``world``.
+Called by    ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

@@ -85,7 +85,7 @@ DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take; or fetching a file, or putting it in place."""
 
 Stream = Callable[[Sequence[Endpoint], Credentials, Path], Awaitable[Streamed]]
-"""Copies the data of an etcd into a file: ``streams.stream``."""
+"""Copies the data of an etcd into a file: ``etcd.stream``."""
 
 BY_SCHEDULE = "snapshots-by-schedule"
 """Snapshots by ``namespace/name`` of the schedule that created them."""
@@ -493,6 +493,9 @@ class Restores(Once[ControlPlaneRestore, restoring.Seen]):
     def _unable(self, family: Family | None, source: Source | None) -> str:
         if family is None or source is None:
             return ""
+        etcd = family.components.get(Component.ETCD)
+        if etcd is not None and (rival := self._caches.rival_of(Component.ETCD, etcd.metadata)):
+            return f"the data that NestedEtcd {etcd.name} would have is that of {rival}"
         return self._restorer.unable(family, source.format)
 
     def _held(self, found: ControlPlaneRestore) -> NestedControlPlane | None:

@@ -4,7 +4,7 @@ Theory.      The SHA-256 of the whole file is in the status of the object, which
              etcd streams also ends with a hash of its own, so a stream that was cut short is recognized at
              once.
 Invariants.  Files are read in blocks: a snapshot may be larger than our memory.
-Called by    ``taking`` and ``restoring``; stores raise ``StoreFailed``.
+Called by    ``act``; ``taking`` has its values; stores raise ``StoreFailed``.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ Invariants.  Data is replaced only while no component runs, only after the file 
              the data goes with the etcd. An etcd that is deleted, and whose data is kept, waits for it
              (``component.obstacles``). Only one restore at a time stops a control plane (decisions 0036 and
              0039).
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from dataclasses import dataclass

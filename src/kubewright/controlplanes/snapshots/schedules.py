@@ -6,7 +6,7 @@ Theory.      The name of a snapshot contains the minute for which it is created,
 Invariants.  Only complete snapshots count against ``keep``. The newest complete one is never deleted, nor one
              that an unfinished restore names. Deleting a schedule deletes no snapshot, because snapshots have
              no owner.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from collections.abc import Sequence

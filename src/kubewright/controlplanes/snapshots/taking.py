@@ -3,7 +3,7 @@
 Invariants.  A snapshot that is complete is never taken again. A file is deleted only when its object is
              deleted and ``deletionPolicy`` is ``Delete``, and not while a restore replaces data by it. If the
              file cannot be deleted for ``LONGEST_WAIT``, the object goes without it.
-Called by    ``wiring``.
+Called by    ``act``.
 """
 
 from dataclasses import dataclass

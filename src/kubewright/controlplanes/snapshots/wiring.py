@@ -1,6 +1,6 @@
 """Which changes enqueue a snapshot, a restore, or a schedule.
 
-Called by    ``world``.
+Called by    ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """One control plane that names a template, one pass: look, decide, act.
 
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``runtime.controller``; wired by ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

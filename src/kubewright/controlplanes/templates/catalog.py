@@ -6,7 +6,7 @@ Invariants.  Versions and channels that objects name are keys of this value, nev
              leads out of the folder.
 Layout       ``<channel>``  YAML: ``manifests``, a list of entries with ``name`` (a package) and ``version``
              ``packages/<package>/<version>/*.yaml``  the manifests, in the order of their files' names
-Called by    ``world``, and tests of the files.
+Called by    ``controlplanes.wiring``, and tests of the files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

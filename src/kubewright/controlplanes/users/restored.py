@@ -7,7 +7,7 @@ Theory.      A restore brings back all data of an earlier moment, so also the ac
 Invariants.  Nothing is remembered: as long as a token from before the restore can be good, the control plane
              is looked at again each hour, when it becomes ready, and when a pause ends.
 Source       decision 0038.
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``runtime.controller``; wired by ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

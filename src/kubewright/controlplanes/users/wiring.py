@@ -6,7 +6,7 @@ Theory.      A pass reads what this cluster has of the user; if something of the
              collector deletes the Secret with it; our finalizer is there for what is in the control plane.
 Invariants.  Our own write of a status enqueues nothing. No content of a Secret is in a log or an event. A
              control plane that cannot be reached delays its own users and no others.
-Called by    ``runtime.controller``; wired by ``world``.
+Called by    ``runtime.controller``; wired by ``controlplanes.wiring``.
 """
 
 from collections.abc import Iterable

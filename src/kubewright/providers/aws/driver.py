@@ -195,8 +195,12 @@ class AwsDriver:
             return (await at.account.machine_type(at.spec)).size
 
     async def validate(self, request: ClassRequest) -> None:
-        """Refuse a class by which no VM can be made (``contract.Validates``)."""
+        """Refuse a class by which no VM can be made (``contract.Validates``). Its Secret may have no user
+        data: a machine of Cluster API brings its own."""
+        data = request.secret.data.get("userData", b"")
         async with self._at(request) as at:
+            if data:
+                launch.user_data(data)
             image = await at.account.image(at.spec)
             try:
                 kind = await at.account.machine_type(at.spec)

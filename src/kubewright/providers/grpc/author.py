@@ -40,6 +40,7 @@ from kubewright.driver.answers import provider_spec
 from kubewright.driver.contract import (
     ClassRequest,
     Closing,
+    Consoles,
     Driver,
     Instance,
     MachineRequest,
@@ -71,6 +72,7 @@ from kubewright.providers.grpc.client import (
 __all__ = (
     "ClassRequest",
     "Code",
+    "Consoles",
     "Driver",
     "DriverError",
     "DriverOffer",

@@ -62,6 +62,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.answers import checked, unknown_error
 from kubewright.driver.contract import (
     ClassRequest,
+    Consoles,
     Driver,
     MachineRequest,
     Sizes,
@@ -90,6 +91,7 @@ from kubewright.providers.grpc.messages import (
     Params,
     Registration,
     SecretMeta,
+    Shown,
     Sized,
     Status,
     Updated,
@@ -240,6 +242,7 @@ class DriverOffer:
             Kind.VALIDATE: isinstance(driver, Validates),
             Kind.SIZE: isinstance(driver, Sizes),
             Kind.UPDATE: isinstance(driver, Updates),
+            Kind.CONSOLE: isinstance(driver, Consoles),
         }
         names = tuple(each.value for each in (*ALWAYS, *(kind for kind, offers in beyond.items() if offers)))
         hot = (
@@ -256,6 +259,7 @@ class DriverOffer:
             Kind.VALIDATE: self._validate,
             Kind.SIZE: self._size,
             Kind.UPDATE: self._update,
+            Kind.CONSOLE: self._console,
         }
 
     async def answer(self, message: MCMside, data: DataProvider) -> Failure | None:
@@ -311,6 +315,9 @@ class DriverOffer:
                 raise InvalidArgument(f"lastAppliedProviderSpec cannot be read: {error}") from None
         await self._driver.update(await self._request(params, data), last)
         return Updated()
+
+    async def _console(self, params: Params, data: DataProvider) -> Failure:
+        return Shown(data=await self._driver.console(await self._request(params, data)))
 
     async def _request(self, params: Params, data: DataProvider) -> MachineRequest:
         of_class = await self._class_request(params, data)

@@ -216,6 +216,13 @@ class Sized(Failure, frozen=True):
     FIELDS = (Field(1, "data", str), Field(2, "error", str), Field(3, "error_code", int))
 
 
+class Shown(Failure, frozen=True):
+    """``consoleResp``."""
+
+    data: str = ""
+    FIELDS = (Field(1, "data", str), Field(2, "error", str), Field(3, "error_code", int))
+
+
 class DriverSide(Message, frozen=True):
     """What a driver sends: its registration, an answer, or that it goes."""
 
@@ -235,6 +242,7 @@ class DriverSide(Message, frozen=True):
         Field(10, "response", Updated),
         Field(11, "response", Validated),
         Field(12, "response", Sized),
+        Field(13, "response", Shown),
     )
 
 

@@ -43,6 +43,7 @@ from kubewright.providers.grpc.messages import (
     ListedVm,
     MCMside,
     Params,
+    Shown,
     Sized,
     Status,
     Updated,
@@ -198,6 +199,7 @@ class Kind(Enum):
     VALIDATE = "validate"
     SIZE = "size"
     UPDATE = "update"
+    CONSOLE = "console"
 
 
 REGISTER, UNREGISTER = "register", "unregister"
@@ -217,6 +219,7 @@ ANSWERS: dict[Kind, type[Failure]] = {
     Kind.VALIDATE: Validated,
     Kind.SIZE: Sized,
     Kind.UPDATE: Updated,
+    Kind.CONSOLE: Shown,
 }
 
 Subject = tuple[str, ...]
