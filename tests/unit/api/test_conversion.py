@@ -2,6 +2,7 @@
 
 import copy
 import json
+from itertools import permutations
 from random import Random
 
 import pytest
@@ -94,6 +95,17 @@ def test_what_is_converted_is_not_changed(kind, version):
     before = copy.deepcopy(found)
     (up if version == "v1beta1" else down)(found)
     assert found == before
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_what_is_converted_is_not_changed_where_it_has_fields_of_the_other_version(kind):
+    random = Objects(CRDS, Random(4))
+    versions = {version: random.one(kind, version) for version in ("v1beta1", "v1beta2")}
+    for found, other in permutations(versions.values()):
+        mixed = {**found, "apiVersion": other["apiVersion"]}
+        before = copy.deepcopy(mixed)
+        (up if mixed["apiVersion"].endswith("/v1beta1") else down)(mixed)
+        assert mixed == before
 
 
 @pytest.mark.parametrize(

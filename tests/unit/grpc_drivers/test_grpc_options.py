@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import grpc
 import pytest
 
 from kubewright.base.errors import InvalidInput
+from kubewright.providers.grpc import client, dispatch
 from kubewright.providers.grpc.messages import Options, parse_options
 
 FILES = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
@@ -51,3 +53,9 @@ def test_what_cannot_be_served_is_refused_at_the_start(
 ) -> None:
     with pytest.raises(InvalidInput, match=why):
         parse_options(options, None if folder is None else Path(folder))
+
+
+@pytest.mark.parametrize("option", sorted({name for name, _ in (*client.CHANNEL, *dispatch.CHANNEL)}))
+def test_each_option_of_a_channel_is_one_that_grpc_knows(option: str) -> None:
+    (library,) = Path(grpc.__file__).parent.glob("_cython/cygrpc*.so")
+    assert option.encode() in library.read_bytes(), "gRPC takes unknown options and says nothing"

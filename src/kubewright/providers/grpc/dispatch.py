@@ -436,9 +436,10 @@ CHANNEL = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
-"""A peer that is gone without a word is noticed within half a minute."""
+"""A peer that is gone without a word is noticed within half a minute. Drivers ask every 20 s whether we are
+there; without the last option gRPC sends each of them away after minutes, "too_many_pings"."""
 
 Converse = Callable[[Stream, str], Awaitable[None]]
 
