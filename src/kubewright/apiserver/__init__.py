@@ -5,6 +5,7 @@
 ``authorization``  who may do what, decided from roles; pure
 ``registry``       kinds, and what can be done to their objects
 ``fields``         who manages which fields; pure          ``schema``  validation, pruning, defaults
+``cel``            the language of the rules in definitions
 ``store``          versioned bytes: in memory for reading, in SQLite for keeping
 
 The journey of a POST:
@@ -15,7 +16,8 @@ The journey of a POST:
 3. ``http.resources`` chooses the verb, and has body and options decoded (``http.requests``).
 4. ``registry.writing`` takes the steps of the verb. Those of ``registry.strategy`` are pure: normalized by
    the ``schema``, metadata, limits, lifecycle. ``registry.field_managers`` says who manages what, and
-   ``registry.admission`` what depends on other objects.
+   ``registry.admission`` what depends on other objects. An object of another version than the stored one is
+   converted (``registry.versions``); ``cel.rules`` judges it when the schema has.
 5. ``store.store`` stages the write, commits the batch to ``store.log`` and shows it; ``store.watchers``
    wakes the watchers.
 6. ``http.answers`` makes of the stored bytes (``registry.kind``) what the client takes.

@@ -5,7 +5,7 @@ Theory.      A type is a kind with parameters. ``dyn`` stands for what is known 
              schema says of a place is a type too (``fields``, ``most``): so the checker finds fields, and the
              estimator of costs how large a value can be.
 Values.      Python's own, but for uint, timestamp, duration, optional, and what Kubernetes' libraries know.
-             bool is no number in CEL, and is one in Python: whoever compares asks for it first.
+             bool is no number in CEL, and is one in Python: what compares asks for it first.
 Invariants.  Pure. A type does not change once it is made.
 """
 

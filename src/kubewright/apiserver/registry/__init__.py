@@ -8,6 +8,7 @@
 ``admission``  conditions that depend on other objects; CRDs take effect
 ``field_managers``  ``managedFields`` of a write
 ``policies``   the current policy, and guards of writes              ``refusals``  kube-apiserver's errors
+``versions``  an object of one version in another    ``reviews``   conversion webhooks: what they are asked
 ``subresources``  scale, eviction, binding, reviews                  ``tokens``    of accounts and of machines
                   that join
 """
