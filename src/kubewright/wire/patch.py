@@ -197,9 +197,15 @@ class _Move(jsonpatch.MoveOperation):
             raise _refused()
         value = source.resolve(obj)
         removing = _Remove({"op": "remove", "path": self.operation["from"]}, pointer_cls=_Pointer)
-        adding = _Add({"op": "add", "path": self.location, "value": value}, pointer_cls=_Pointer)
+        adding = _Add({"op": "add", "path": self.location, "value": None}, pointer_cls=_Pointer)
         removing.moved = adding.moved = self.moved
-        return adding.apply(removing.apply(obj))
+        left = removing.apply(obj)
+        if not self.pointer.parts:
+            return value
+        inside, place = _Gap(self.location).to_last(left)
+        left = adding.apply(left)  # the library copies what it adds, however large: so the value comes after
+        inside[-1 if isinstance(inside, list) and place == "-" else place] = value
+        return left
 
 
 class _Replace(jsonpatch.ReplaceOperation):

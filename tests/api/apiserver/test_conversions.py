@@ -164,13 +164,25 @@ def nested(levels: int) -> Object:
     return {"a": nested(levels - 1)} if levels else {}
 
 
+def annotations_of(annotations: Object) -> Change:
+    def change(answer: Object) -> Object:
+        answer["response"]["convertedObjects"][0]["metadata"]["annotations"] = annotations
+        return answer
+
+    return change
+
+
 LONG = "x" * 100_000
+MANY = {f"k{number}": "v" for number in range(40_000)}
+TOO_LONG = "Too long: may not be more than 262144 bytes"
 ODD: dict[str, tuple[Change, str]] = {
     "nested": (spec_of(nested(400)), "failed: a converted object cannot be written as JSON: "),
     "large": (spec_of({"size": "x" * 4_000_000}), "failed: a converted object has 4000"),
     "version": (lambda answer: {**answer, "apiVersion": LONG}, "failed: expected webhook response of "),
     "label": (labels_of({LONG: "y"}), "returned invalid metadata: metadata.labels: Invalid value: "),
     "label-value": (labels_of({"x": LONG}), "returned invalid metadata: metadata.labels: Invalid value: "),
+    "labels": (labels_of(MANY), f"returned invalid metadata: metadata.labels: {TOO_LONG}"),
+    "annotations": (annotations_of(MANY), f"returned invalid metadata: metadata.annotation: {TOO_LONG}"),
     "label-type": (labels_of({LONG: 4}), "returned invalid metadata: metadata.labels[xxx"),
 }
 
@@ -257,6 +269,63 @@ async def test_a_watch_ends_when_the_conversion_changes_and_shows_the_new_one_wh
         async with gates.api.watch(gates.path("v1")) as watch:
             await watch.next("ADDED")
         assert (len(hook.asked), len(other.asked)) == (asked, 1)
+
+
+WAYS: dict[str, list[Object]] = {
+    "removed": [version("v2", V2, storage=True)],
+    "not served": [{**version("v1", V1), "served": False}, version("v2", V2, storage=True)],
+    "joined by another": [*BOTH, version("v3", V2)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_watches_end_when_there_are_other_versions(way: str) -> None:
+    async with served() as api:
+        gates = Gates(api)
+        await gates.define(BOTH)
+        (await gates.post("v2", "a", SENT)).ok()
+        async with api.watch(gates.path("v1")) as watch:
+            await watch.next("ADDED")
+            (await api.patch(gates.crd, {"spec": {"versions": WAYS[way]}})).ok()
+            async with asyncio.timeout(5):
+                assert not await watch.rest()
+        assert (await api.get(gates.path("v1"))).code == (200 if way == "joined by another" else 404)
+        assert (await gates.get("v2", "a"))["spec"] == SENT
+
+
+async def test_managers_of_twenty_versions_apply_by_turns_and_may_outlive_their_versions(
+    hook: Webhook,
+) -> None:
+    def of(name: str, spec: Object, **more: str) -> tuple[str, Object, Object]:
+        query = {"content_type": APPLY_PATCH, "force": "true", "fieldManager": more.get("by", name)}
+        return gates.path(name, "a"), gates.gate(name, "a", spec, labels={name: "x"}), query
+
+    async with served() as api:
+        gates = Gates(api)
+        names = [f"v{number}" for number in range(2, 22)]
+        each = [version("v2", V2, storage=True), *(version(name, V1) for name in names[1:])]
+        await gates.define([version("v1", V1), *each], hook)
+        managers = [
+            {"manager": name, "operation": "Apply", "apiVersion": f"{gates.group}/{name}",
+             "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{name}": {}}}}}
+            for name in names
+        ]  # fmt: skip
+        spec = {"replicas": 1, "length": 1, "unit": "m"}
+        (await gates.post("v2", "a", spec, labels=dict.fromkeys(names, "x"))).ok()
+        told = {"metadata": {"managedFields": managers}}
+        (await api.patch(gates.path("v2", "a"), told)).ok()
+        assert len((await gates.get("v2", "a"))["metadata"]["managedFields"]) == 20
+        for length in range(2):
+            for name, spec in (("v1", {"size": f"{length}m"}), ("v2", {"length": length + 5, "unit": "m"})):
+                path, body, query = of(name, spec, by="turns")
+                (await api.patch(path, body, **query)).ok()
+        left = {"spec": {"versions": [version("v1", V1), version("v2", V2, storage=True)]}}
+        (await api.patch(gates.crd, left)).ok()
+        path, body, query = of("v2", {"color": "blue"}, by="last")
+        seen = (await api.patch(path, body, **query)).ok()
+    assert seen["spec"] == {"length": 6, "unit": "m", "color": "blue", "replicas": 1}
+    kept = {entry["apiVersion"].rpartition("/")[2] for entry in seen["metadata"]["managedFields"]}
+    assert kept == {"v2"}
 
 
 async def test_many_who_watch_ask_for_a_change_once(gates: Gates, hook: Webhook) -> None:

@@ -1,6 +1,7 @@
 """Patches: merge, JSON and strategic, as pure functions."""
 
 import copy
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -333,3 +334,16 @@ def test_a_json_patch_may_change_a_large_list_at_its_end_and_a_small_one_anywher
     ]
     found = apply_json({"l": [0] * 200_000, "s": []}, steps)
     assert (len(found["l"]), len(found["s"])) == (204_000, 1_000)
+
+
+def test_a_large_value_that_moves_to_and_fro_is_not_copied_each_time() -> None:
+    document = {"a": {str(number): "x" for number in range(10_000)}, "l": [1]}
+    there = [{"op": "move", "from": "/a", "path": "/l/-"}, {"op": "move", "from": "/l/1", "path": "/l/0"}]
+    back = [{"op": "move", "from": "/l/-2", "path": "/b"}, {"op": "move", "from": "/b", "path": "/a"}]
+    begin = time.process_time()
+    assert apply_json(document, [*there, *back] * 500) == document
+    assert time.process_time() - begin < 2
+
+
+def test_what_moves_to_the_root_is_the_document() -> None:
+    assert apply_json({"a": {"b": 1}, "c": 2}, [{"op": "move", "from": "/a", "path": ""}]) == {"b": 1}

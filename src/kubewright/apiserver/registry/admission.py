@@ -229,7 +229,7 @@ class Serving:
         """Serve the versions of a definition, which is stored under ``version``."""
         wanted = custom.kinds(crd, self._admission) if custom.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-        self._drop(group, plural, keeping={kind.resource.version for kind in wanted})
+        dropped = self._drop(group, plural, keeping={kind.resource.version for kind in wanted})
         if not wanted:
             return
         name = str(wanted[0].resource)
@@ -237,7 +237,8 @@ class Serving:
         known = self._known.get(name, _Known())
         older = {each: self._older(known, each, schemas[each], conversion, version) for each in schemas}
         served = {kind.resource.api_version for kind in wanted}
-        if any(each in served and older[each] is not old for each, (_, old) in known.older.items()):
+        others = dropped or older.keys() != known.older.keys()  # those who watch convert by the old ones
+        if others or any(each in served and older[each] is not old for each, (_, old) in known.older.items()):
             self._store.end_watches(name)
         self._known[name] = _Known({each: (schemas[each], older[each]) for each in schemas}, conversion)
         versions = None
@@ -273,11 +274,13 @@ class Serving:
         resource = kind.resource
         return self._catalog.find(group, version, resource.plural) if group == resource.group else None
 
-    def _drop(self, group: str, plural: str, *, keeping: set[str]) -> None:
-        for kind in self._catalog:
-            resource = kind.resource
-            if (resource.group, resource.plural) == (group, plural) and resource.version not in keeping:
-                self._catalog.drop(group, resource.version, plural)
+    def _drop(self, group: str, plural: str, *, keeping: set[str]) -> bool:
+        """Serve no other versions than these; whether there were any."""
+        there = [kind.resource for kind in self._catalog]
+        here = {each.version for each in there if (each.group, each.plural) == (group, plural)}
+        for version in here - keeping:
+            self._catalog.drop(group, version, plural)
+        return bool(here - keeping)
 
 
 def _unsaid(schema: Any) -> Any:

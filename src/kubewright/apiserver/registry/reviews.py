@@ -4,7 +4,8 @@ Theory.      A definition with the strategy ``Webhook`` names a server that conv
              by a ConversionReview for some objects at a time, and answers with as many, in the same order.
              kube-apiserver does not trust it: the answer must be to this review, each object of the version
              that was asked for, of the same kind, name, namespace and uid, and of its metadata nothing counts
-             but labels and annotations, which must be valid. So is it here, in the same words.
+             but labels and annotations, which must be valid. So is it here, in the same words. Labels, which
+             it bounds by the size of the object only, are bounded here as annotations are: each is checked.
              What was answered is remembered for ``KEPT_SECONDS``. A write needs several conversions, which
              become known one after the other (``settled``); and of a change that a hundred clients
              watch, the webhook is asked once: who needs an answer that is under way waits for it.
@@ -25,6 +26,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from kubewright.apiserver.registry.strategy import ANNOTATION_BYTES
 from kubewright.apiserver.registry.versions import (
     CONVERTED,
     Conversions,
@@ -60,11 +62,14 @@ REVIEWED, REVIEWED_BYTES = 500, 4 * 1024 * 1024
 """Objects of one review: kube-apiserver, which converts one at a time, needs as many calls."""
 MOST_CONVERTED = 2 * OBJECT_BYTES
 """Of one converted object: what is stored may have grown in another version, but not without bound."""
+AT_A_TIME = 256 * 1024
+"""Bytes of converted objects that are checked before others have their turn: an answer may be much longer."""
 AT_ONCE = 8
 """Calls of one definition at one time."""
 
-MOST_ATTEMPTS = 64
-"""How often one request may find that it needs another conversion: few, if no other writes the same."""
+MOST_ATTEMPTS = 32
+"""How often one request may find that it needs another conversion, for each version into which it converts:
+an apply compares objects in each version in which others wrote. Few, if no other writes the same."""
 
 GROUP = "apiextensions.k8s.io"
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -81,8 +86,8 @@ def review(objects: Sequence[Object], to: str, uid: str, version: str) -> Object
     return {"kind": "ConversionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
 
 
-def believed(answer: Any, objects: Sequence[Object], to: str, uid: str, version: str) -> list[Object]:
-    """The converted objects of an answer, after all is checked that kube-apiserver checks.
+def believed(answer: Any, objects: Sequence[Object], to: str, uid: str, version: str) -> Iterator[Object]:
+    """The converted objects of an answer, each after all is checked that kube-apiserver checks.
 
     Raises:
         Failed
@@ -92,10 +97,8 @@ def believed(answer: Any, objects: Sequence[Object], to: str, uid: str, version:
     if len(given) != len(objects):
         said = f"returned {len(given)} objects, expected {len(objects)}"
         raise Failed(f"conversion webhook for {shown(one)} {said}")
-    return [
-        _believed(converted, original, to, index if len(objects) > 1 else None)
-        for index, (converted, original) in enumerate(zip(given, objects, strict=True))
-    ]
+    for index, (converted, original) in enumerate(zip(given, objects, strict=True)):
+        yield _believed(converted, original, to, index if len(objects) > 1 else None)
 
 
 def _response(answer: Any, one: Object, uid: str, version: str) -> list[Any]:
@@ -170,9 +173,12 @@ def _wrong_metadata(converted: Object, before: Mapping[str, Any]) -> Iterator[st
 
 
 def _wrong_pairs(name: str, given: Mapping[str, str]) -> Iterator[str]:
+    where = "metadata.labels" if name == "labels" else "metadata.annotation"
+    if sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > ANNOTATION_BYTES:
+        yield f"{where}: Too long: may not be more than {ANNOTATION_BYTES} bytes"
+        return
     for key, value in given.items():
         for said in naming.label_key(key if name == "labels" else key.lower()):
-            where = "metadata.labels" if name == "labels" else "metadata.annotation"
             yield f'{where}: Invalid value: "{cut(key)}": {said}'
         if name == "labels":
             yield from (
@@ -278,7 +284,14 @@ class Webhook:
             raise failed(objects[0], str(error)) from None
         except orjson.JSONDecodeError as error:
             raise failed(objects[0], f"the answer is no JSON: {error}") from None
-        return [(each, _sized(each, objects[0])) for each in believed(read, objects, to, uid, self._version)]
+        found, looked_at = list[tuple[Object, bytes]](), 0
+        for each in believed(read, objects, to, uid, self._version):
+            found.append((each, data := _sized(each, objects[0])))
+            looked_at += len(data)
+            if looked_at > AT_A_TIME:
+                looked_at = 0
+                await self._clock.sleep(0)  # others work
+        return found
 
     def _known(self, key: bytes, obj: Object) -> Object | None:
         until, data = self._kept.get(key, (0.0, b""))
@@ -375,10 +388,13 @@ async def settled(attempt: Callable[[], Awaitable[T]]) -> T:
         ServerError: a webhook cannot convert, and why.
         TooManyRequests: the objects change faster than they are converted.
     """
-    for _ in range(MOST_ATTEMPTS):
+    made, into = 0, set[str]()
+    while made <= MOST_ATTEMPTS * len(into):
         try:
             return await attempt()
         except Needed as needed:
+            into.add(needed.to)
+            made += 1
             await _known_now(needed)
     said = "the object was changed by others each time that it was converted; try again"
     raise TooManyRequests(said, retry_after=1)
