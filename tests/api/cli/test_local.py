@@ -295,6 +295,7 @@ async def test_setup_names_the_pods_of_the_manager_that_do_not_end_and_no_others
             await client.patch(
                 POD, Key(KEY.namespace, each.name), {"metadata": {"finalizers": ["example.com/held"]}}
             )
+        await client.patch(DEPLOYMENT, KEY, {"status": {"terminatingReplicas": 2}}, subresource="status")
         wanted = settled(options, {aside: True})
         assert not await taken_over(options, wanted, 1, SystemClock(), said.append, dry_run=False)
         for each in pods:
