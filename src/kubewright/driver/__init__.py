@@ -5,7 +5,8 @@
 ``errors``        the codes a driver may answer with, and how each wants to be retried
 ``registry``      finding drivers by name through entry points; several as one, by the name in a class
 ``answers``       what a driver answers and raises, as the types that the contract promises
-``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
+``guard``         the wrapper around any driver: deadlines, slots, exceptions that are no ``DriverError``,
+                  counts
 ``hot``           what of a class may change on a VM that runs; tags, of which others have put some there
 ``life``          what a controller does about one VM: ensured, looked for, deleted
 

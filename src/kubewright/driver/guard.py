@@ -357,7 +357,10 @@ async def _translated(operation: Operation, what: str, call: Callable[[], Awaita
             raise
         unknown = answers.unknown_error(error)
         log.warning(
-            "a driver raised a foreign error", operation=operation.value, what=what, error=unknown.message
+            "a driver raised an exception that is no DriverError",
+            operation=operation.value,
+            what=what,
+            error=unknown.message,
         )
         log.debug("where the driver failed", exc_info=error)
         raise unknown from error

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.apps import DEPLOYMENT
-from kubewright.api.core import NAMESPACE
+from kubewright.api.core import NAMESPACE, POD, Pod
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.local.command import restored, taken_over
@@ -261,7 +261,51 @@ async def test_what_another_hand_has_changed_since_stays(cluster: Path, project:
         assert await state(client) == (3, None)
         assert (project / ".env").read_text() == "EDITED=1\n"
     assert any("keeps them; before setup there were 1" in line for line in said)
-    assert any(line.startswith("leave") and ".env" in line for line in said)
+    assert any(line.startswith("left") and ".env" in line for line in said)
+
+
+async def test_restore_tells_what_it_has_done_in_one_tense(cluster: Path, project: Path) -> None:
+    said: list[str] = []
+    async with deployed(cluster, 1):
+        await setup(plain(project, cluster), lambda _line: None)
+        await restore(project, said.append)
+    assert {line.split()[0] for line in said} == {"put", "removed", "restored"}
+
+
+async def labelled(client: Client, count: int) -> list[Pod]:
+    """The pods of the manager, once there are so many."""
+    async with asyncio.timeout(20):
+        while True:
+            found = await client.list(POD, KEY.namespace, labels="a=b")
+            if len(found) == count:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_setup_names_the_pods_of_the_manager_that_do_not_end_and_no_others(
+    cluster: Path, project: Path
+) -> None:
+    said: list[str] = []
+    options, aside = plain(project, cluster), project.parent / "machine-controller-manager-provider-aws"
+    other = {"metadata": {"name": "other", "namespace": KEY.namespace, "labels": {"a": "c"}}}
+    async with deployed(cluster, 2) as client:
+        await client.create(POD, other | {"spec": {"containers": [{"name": "a", "image": "a"}]}})
+        pods = await labelled(client, 2)
+        for each in pods:
+            await client.patch(
+                POD, Key(KEY.namespace, each.name), {"metadata": {"finalizers": ["example.com/held"]}}
+            )
+        await client.patch(DEPLOYMENT, KEY, {"status": {"terminatingReplicas": 2}}, subresource="status")
+        wanted = settled(options, {aside: True})
+        assert not await taken_over(options, wanted, 1, SystemClock(), said.append, dry_run=False)
+        for each in pods:
+            await client.patch(POD, Key(KEY.namespace, each.name), {"metadata": {"finalizers": None}})
+        await restore(project, lambda _line: None)
+        await client.delete(POD, Key(KEY.namespace, "other"))
+    names = ", ".join(sorted(each.name for each in pods))
+    assert said[-1] == (
+        f"2 pods of the manager are still there after 1 s: {names}, on no node; run setup again to wait on"
+    )
 
 
 async def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: Path, project: Path) -> None:

@@ -125,6 +125,7 @@ def test_it_needs_what_it_imports_in_the_versions_of_the_main_distribution(pytho
         pytest.param(
             ["--manager", "unix:x", "--in-flight", "many"], "invalid int value: 'many'", id="no number"
         ),
+        pytest.param(["--manager", "http://foo"], "at unix:PATH or HOST:PORT, such as", id="a URL"),
         pytest.param(["--manager", "m:5000", "--key", "k"], "needs all three", id="a part of TLS"),
         pytest.param(
             [

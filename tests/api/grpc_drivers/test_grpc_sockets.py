@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from kubewright.api.core import Secret
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
@@ -118,6 +119,34 @@ async def test_a_vm_is_made_and_deleted_through_a_unix_socket_that_is_ours_alone
             await driver.delete(request)
             assert await driver.list(class_request("small")) == []
     assert not path.exists()
+
+
+async def told_of(lines: list[Any], words: str) -> list[Any]:
+    """Wait for a line of the log; all that have its words."""
+    async with asyncio.timeout(20):
+        while True:
+            if found := [each for each in lines if each["event"] == words]:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_driver_says_when_it_is_registered_also_where_nothing_is_asked_of_it(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'grpc' / 'drivers.sock'}"
+    with capture_logs() as lines:
+        async with leading(tmp_path), serving(Target(address)):
+            (line,) = await told_of(lines, "registered with the manager")
+    assert (line["driver"], line["address"], line["log_level"]) == ("sim", address, "info")
+
+
+async def test_a_driver_that_is_not_let_in_does_not_say_that_it_is_registered(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'grpc' / 'drivers.sock'}"
+    with capture_logs() as lines:
+        async with leading(tmp_path), serving(Target(address)):
+            await told_of(lines, "registered with the manager")
+            async with serving(Target(address)):
+                (line,) = await told_of(lines, "the manager is not there; dialling again")
+    assert "ALREADY_EXISTS" in line["reason"]
+    assert len([each for each in lines if each["event"] == "registered with the manager"]) == 1
 
 
 OPEN = """

@@ -17,13 +17,14 @@ from kubewright.cli.app import main
             "/nope cannot be read: No such file or directory",
         ),
         (["sim", "--kubeconfig", ""], "--kubeconfig is empty"),
+        (["sim", "--manager", "http://foo"], "at unix:PATH or HOST:PORT, such as"),
     ],
 )
 def test_a_driver_that_cannot_be_served_is_told_in_one_sentence(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["driver", "serve", *words, "--manager", "unix:/nowhere", "--log-level", "error"])
+        main(["driver", "serve", "--manager", "unix:/nowhere", "--log-level", "error", *words])
     said = capsys.readouterr().err
     assert ended.value.code != 0
     assert told in said

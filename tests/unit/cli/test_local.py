@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.apps import Deployment, DeploymentSpec
+from kubewright.api.core import Pod, PodSpec, PodStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.local import command
@@ -23,6 +24,7 @@ from kubewright.cli.local.plan import (
     replaced,
     scaled,
     settled,
+    still_there,
     taken,
     undone,
 )
@@ -184,22 +186,73 @@ def test_a_file_is_known_by_what_we_wrote(
 @pytest.mark.parametrize(
     ("record", "now", "expected"),
     [
-        pytest.param(entry(None, b"1"), b"1", f"remove {FILE}", id="ours goes"),
+        pytest.param(entry(None, b"1"), b"1", f"removed {FILE}", id="ours goes"),
         pytest.param(
             entry(b"0", b"1"), b"1", "put back the .env that was in /projects/mine", id="theirs returns"
         ),
         pytest.param(entry(b"0", b"1"), b"0", "None", id="never written"),
-        pytest.param(entry(b"0", b"1"), b"2", f"leave {FILE}: it was changed since setup", id="edited"),
+        pytest.param(entry(b"0", b"1"), b"2", f"left {FILE}: it was changed since setup", id="edited"),
         pytest.param(
             entry(b"0", b"1"),
             None,
-            f"leave {FILE}: it was there before setup, and has been removed since",
+            f"left {FILE}: it was there before setup, and has been removed since",
             id="removed by another hand",
         ),
     ],
 )
-def test_restore_says_of_each_file_what_it_does(record: Replaced, now: bytes | None, expected: str) -> None:
+def test_restore_says_of_each_file_what_it_did(record: Replaced, now: bytes | None, expected: str) -> None:
     assert str(undone(record, now)) == expected
+
+
+def test_a_dry_run_of_restore_says_what_it_would_do() -> None:
+    steps = [
+        undone(entry(None, b"1"), b"1"),
+        undone(entry(b"0", b"1"), b"1"),
+        undone(entry(b"0", b"1"), b"2"),
+    ]
+    assert [each.would for each in steps if each is not None] == [
+        f"would remove {FILE}",
+        "would put back the .env that was in /projects/mine",
+        f"would leave {FILE}: it was changed since setup",
+    ]
+
+
+def pod(name: str, node: str, phase: str = "Running") -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="garden"),
+        spec=PodSpec(node_name=node),
+        status=PodStatus(phase=phase),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        pytest.param(
+            [pod("m-1", "n1")],
+            "1 pod of the manager is still there after 120 s: m-1, on 1 node: n1",
+            id="one",
+        ),
+        pytest.param(
+            [pod(f"m-{number}", f"n{number % 4}") for number in (5, 4, 3, 2, 1)],
+            "5 pods of the manager are still there after 120 s: m-1, m-2, m-3 and 2 more, on 4 nodes: n0, n1, "
+            "n2 and 1 more",
+            id="more than three of each",
+        ),
+        pytest.param(
+            [pod("m-1", ""), pod("m-2", "n1", "Failed")],
+            "1 pod of the manager is still there after 120 s: m-1, on no node",
+            id="one that no node has, and one that has ended",
+        ),
+        pytest.param(
+            [],
+            "2 pods of the manager are still there after 120 s",
+            id="pods that may not be read are counted",
+        ),
+    ],
+)
+def test_pods_that_do_not_end_are_named_with_their_nodes(pods: list[Pod], said: str) -> None:
+    assert still_there(pods, counted=2, seconds=120.0) == f"{said}; run setup again to wait on"
 
 
 SHOOT = command.shoot((Path("/g"), ""), "web", "blue")

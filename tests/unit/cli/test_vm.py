@@ -247,9 +247,9 @@ def test_another_kind_of_class_is_refused(write: Callable[[str, Any], Path], kin
 
 def test_a_class_without_a_provider_needs_a_driver_that_is_named(write: Callable[[str, Any], Path]) -> None:
     found = of_class(write, provider="")
-    assert requests.driver_of_class("mine", found) == "mine"
+    assert requests.driver_of_class("mine", found, ["sim"]) == "mine"
     with pytest.raises(Unusable, match="which cloud"):
-        requests.driver_of_class("", found)
+        requests.driver_of_class("", found, ["sim"])
 
 
 def test_no_secret_is_shown_as_it_is_or_in_base64() -> None:
@@ -609,6 +609,23 @@ def test_a_class_may_come_from_stdin(
 BAD_CLASSES: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "no providerSpec": ({**CLASS, "providerSpec": {}}, (), "providerSpec: it is missing or empty"),
     "no driver of that name": (CLASS, ("--driver", "nope"), "there is no driver 'nope'"),
+    "a driver in another process": (
+        {**CLASS, "provider": "mycloud"},
+        (),
+        "there is no driver 'mycloud', the provider of MachineClass small; installed drivers: ",
+    ),
+    "what to do about it": (
+        {**CLASS, "provider": "mycloud"},
+        (),
+        "A driver that serves a manager from a process of its own cannot be asked from here: install it "
+        "beside kubewright, or name with --driver the installed driver that it is",
+    ),
+    "the manager's side by name": (CLASS, ("--driver", "grpc"), "the driver that serves the class"),
+    "the manager's side in the class": (
+        {**CLASS, "provider": "grpc"},
+        (),
+        "the driver that serves the class",
+    ),
     "another kind": ({**CLASS, "kind": "Secret"}, (), "kind"),
 }
 

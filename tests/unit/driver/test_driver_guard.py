@@ -1,4 +1,4 @@
-"""The guard around drivers: deadlines, slots, foreign errors, counts. Time is virtual."""
+"""The guard around drivers: deadlines, slots, errors that are no DriverError, counts. Time is virtual."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from kubewright.base.delays import SHORT
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS
@@ -175,6 +176,17 @@ async def test_an_answer_of_another_type_is_an_internal_error(
         await (driver.list(CLASS) if verb == "list" else driver.volume_ids([VolumeSpec("pv", {})]))
     found = raised.value
     assert (found.code, found.broken, says in found.message) == (Code.Internal, True, True), found
+
+
+async def test_the_log_says_what_an_error_is_that_is_no_driver_error() -> None:
+    async def broken() -> Instance:
+        raise KeyError("zone")
+
+    with capture_logs() as lines, pytest.raises(DriverError):
+        await guarded(broken).create(REQUEST)
+    (line,) = [each for each in lines if each["log_level"] == "warning"]
+    assert line["event"] == "a driver raised an exception that is no DriverError"
+    assert line["error"] == "KeyError: 'zone'"
 
 
 async def test_a_call_that_hangs_ends_at_its_deadline() -> None:

@@ -5,10 +5,17 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError
-from kubewright.providers.grpc.client import DataProvider, Provider, ProviderOffer, serve_stream
+from kubewright.providers.grpc.client import (
+    DataProvider,
+    Dialling,
+    Provider,
+    ProviderOffer,
+    serve_stream,
+)
 from kubewright.providers.grpc.messages import (
     Content,
     Deleted,
@@ -87,6 +94,15 @@ async def test_a_list_of_other_things_is_told_and_the_stream_lives(
     assert [each.machine_name for each in await manager.driver.list(CLASS)] == ["m1"]
 
 
+async def test_the_log_of_a_driver_says_what_its_function_has_raised(manager: Manager) -> None:
+    await manager.dialled(ProviderOffer(Returning(KeyError("zone")), name="mine"))
+    with capture_logs() as lines, pytest.raises(DriverError):
+        await manager.driver.create(REQUEST)
+    (line,) = [each for each in lines if each["log_level"] == "error"]
+    assert line["event"] == "a provider raised an exception that is no DriverError"
+    assert (line["operation"], line["error"]) == ("create", "KeyError: 'zone'")
+
+
 class Raw:
     """An offer whose answers are what a test gives: it is code of an author, too."""
 
@@ -151,3 +167,20 @@ async def test_what_has_a_revision_is_asked_once_and_what_has_none_each_time() -
         ("GetSecret", 7),
     ]
     assert await data.secret(SecretMeta("keys", "ns", 7)) == "GetSecret number 6"
+
+
+def test_a_registration_is_told_once_and_again_only_after_a_loss_that_was_told() -> None:
+    registration = Registration("mine", "machine.sapcloud.io", "MachineClass", "v1alpha1")
+    told = Dialling("unix:/d.sock", registration)
+    with capture_logs() as lines:
+        for _ in range(3):
+            told.registered()
+            told.lost("UNAVAILABLE: Socket closed")
+        told.registered()
+    registered = {"driver": "mine", "kind": "MachineClass", "address": "unix:/d.sock", "log_level": "info"}
+    lost = {"address": "unix:/d.sock", "reason": "UNAVAILABLE: Socket closed", "log_level": "warning"}
+    assert lines == [
+        {"event": "registered with the manager", **registered},
+        {"event": "the manager is not there; dialling again", **lost},
+        {"event": "registered with the manager", **registered},
+    ]

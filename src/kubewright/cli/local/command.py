@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api.apps import DEPLOYMENT, Deployment
+from kubewright.api.core import POD, Pod
 from kubewright.apiserver.http.pki import OWNER_ONLY_FOLDER, write_private
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput, Unwritten
@@ -35,9 +36,10 @@ from kubewright.kube.access import access, with_absolute_paths
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.patches import onto
-from kubewright.wire import goyaml
+from kubewright.wire import goyaml, selectors
 from kubewright.wire.errors import Conflict, Forbidden, NotFound
 from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import NOTHING
 
 GROUP_VERSION = "authentication.gardener.cloud/v1alpha1"
 SHORTEST = 600
@@ -229,13 +231,12 @@ async def _restored(here: Path, clock: Clock, say: Say, *, with_deployment: bool
         return
     if record.found is not None and with_deployment:
         await _scale_up(record, record.found, clock, say, dry_run=dry_run)
-    would = "would " if dry_run else ""
     for each in record.files:
         step = plan.undone(each, _content(Path(each.path)))
         if step is not None and not step.stays and not dry_run:
             _put(step.path, step.content, each.mode)
         if step is not None:
-            say(f"{would}{step}")
+            say(step.would if dry_run else str(step))
     if dry_run:
         return
     _remove(record.folders, here / plan.RECORD)
@@ -273,9 +274,20 @@ async def _gone(client: Client, record: Record, seconds: float, clock: Clock, sa
         if not now.status.replicas and not now.status.terminating_replicas:
             return True
         if clock.monotonic() >= end:
-            say(f"the manager's pods are still there after {seconds:g} s; run setup again to wait on")
+            counted = max(now.status.replicas, now.status.terminating_replicas or 0)
+            say(plan.still_there(await _pods(client, now), counted, seconds))
             return False
         await clock.sleep(min(POLL_SECONDS, max(0.0, end - clock.monotonic())))
+
+
+async def _pods(client: Client, of: Deployment) -> list[Pod]:
+    """The pods of a Deployment; none where we may not read them, as they are only to be named."""
+    selector = selectors.from_object(msgspec.to_builtins(of.spec.selector)) if of.spec.selector else NOTHING
+    try:
+        found = await client.list(POD, of.namespace)
+    except Forbidden:
+        return []
+    return [each for each in found if selector.matches(each.metadata.labels)]
 
 
 async def _scale_up(record: Record, found: Scaled, clock: Clock, say: Say, *, dry_run: bool) -> None:

@@ -13,7 +13,7 @@ Called by    ``command``.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,16 @@ from typing import Any
 import msgspec
 
 from kubewright.api.apps import Deployment
+from kubewright.api.core import Pod
 from kubewright.base.errors import InvalidInput
 
 IGNORED_BY_WATCHDOG = "dependency-watchdog.gardener.cloud/ignore-scaling"
 """Gardener's dependency watchdog scales Deployments up that it finds scaled down, but for those with it."""
 MARKED = "true"
 PRIVATE = 0o600
+NAMED = 3
+"""How many pods, and how many nodes, a sentence names."""
+ENDED = ("Succeeded", "Failed")
 RECORD = ".kubewright-local.json"
 CONTROL, TARGET = "kubeconfig_control.yaml", "kubeconfig_target.yaml"
 PLAIN_PATH = re.compile(r"[\w./@+:,=~-]+")
@@ -292,13 +296,20 @@ class Undone:
     stays: str = ""
 
     def __str__(self) -> str:
+        """What was done."""
+        return self._said("left", "removed")
+
+    @property
+    def would(self) -> str:
+        """What would be done."""
+        return f"would {self._said('leave', 'remove')}"
+
+    def _said(self, left: str, removed: str) -> str:
         if self.stays:
-            return f"leave {self.path}: {self.stays}"
-        return (
-            f"remove {self.path}"
-            if self.content is None
-            else f"put back the {self.path.name} that was in {self.path.parent}"
-        )
+            return f"{left} {self.path}: {self.stays}"
+        if self.content is None:
+            return f"{removed} {self.path}"
+        return f"put back the {self.path.name} that was in {self.path.parent}"
 
 
 def undone(record: Replaced, now: bytes | None) -> Undone | None:
@@ -333,3 +344,25 @@ def told(record: Record) -> str:
     """A record's Deployment, in a clause."""
     where = record.control or (f"the seed {record.seed.name}" if record.seed else "a cluster")
     return f"{record.deployment or 'no manager'} in namespace {record.namespace} of {where}"
+
+
+def still_there(pods: Iterable[Pod], counted: int, seconds: float) -> str:
+    """What is said of the manager's pods that have not ended. ``counted``: how many there are by the
+    Deployment's status, for a user who may not read pods."""
+    left = [each for each in pods if each.status.phase not in ENDED]
+    number = len(left) or counted
+    pods_are = "1 pod of the manager is" if number == 1 else f"{number} pods of the manager are"
+    names = f": {_some([each.name for each in left])}, on {_nodes(left)}" if left else ""
+    return f"{pods_are} still there after {seconds:g} s{names}; run setup again to wait on"
+
+
+def _nodes(pods: Iterable[Pod]) -> str:
+    names = {each.spec.node_name for each in pods} - {""}
+    if not names:
+        return "no node"
+    return f"{len(names)} node{'s' if len(names) > 1 else ''}: {_some(names)}"
+
+
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(sorted(names)[:NAMED]) + more

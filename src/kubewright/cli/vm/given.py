@@ -113,13 +113,16 @@ class ForDriver:
 
         Raises:
             Unusable: the file has something else; and as ``asked_of``.
+            InvalidInput: the driver cannot be asked from here.
         """
         from kubewright.cli.vm.files import read_class
         from kubewright.cli.vm.requests import driver_of_class
+        from kubewright.driver import registry
         from kubewright.driver.contract import ClassRequest
 
         found = read_class(path, "default")
-        return self.asked_of(driver_of_class(driver, found), request=ClassRequest(found))
+        chosen = driver_of_class(driver, found, registry.names())
+        return self.asked_of(chosen, request=ClassRequest(found))
 
     def _chosen(self, driver: str) -> "Chosen":
         from kubewright.cli.switches import driver_options
@@ -143,17 +146,19 @@ class ForClass(ForDriver):
 
         Raises:
             Unusable: a file has something else than it should; and as ``asked_of``.
+            InvalidInput: the driver cannot be asked from here.
         """
         from kubewright.cli.vm import command
         from kubewright.cli.vm.files import read_class, read_secrets
         from kubewright.cli.vm.requests import driver_of_class, prepared
+        from kubewright.driver import registry
 
         found = read_class(self.class_file, self.namespace)
         paths = self.secret or ()
         seen = prepared(found, read_secrets(paths, found.metadata.namespace))
         for each in seen.notes:
             command.note(each)
-        driver = driver_of_class(self.driver, found)
+        driver = driver_of_class(self.driver, found, registry.names())
         words = ["--class", str(self.class_file), *(f"--secret={each}" for each in paths)]
         vm = machine_id or ""
         return self.asked_of(driver, request=seen.request, name=name, provider_id=vm, given=words)

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from kubewright.api.core import Secret
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
+from kubewright.base.errors import InvalidInput
 from kubewright.cli.switches import Unusable
 from kubewright.driver import hot
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, owner_tag, stub
@@ -28,6 +29,8 @@ from kubewright.machines.machine.act import filled
 from kubewright.wire.gvk import Key
 from kubewright.wire.naming import LABEL_VALUE, dns_subdomain, machine_name_problem
 
+DIALLED = "grpc"
+"""The driver whose clouds are behind processes that dial it."""
 OWNER = "vm"
 """The kind before the uid of an owner that is no object."""
 _UIDS = UUID("0b0c5d3a-6a0e-5c61-9e0f-3a4d7f0f5d2e")
@@ -56,9 +59,10 @@ def driver_of_kind(kind: str, found: MachineClass, installed: Collection[str]) -
 
     Raises:
         Unusable: it means none.
+        InvalidInput: as ``driver_of_class``.
     """
     if kind == MACHINE_CLASS.resource.kind:
-        return driver_of_class("", found)
+        return driver_of_class("", found, installed, switch="--classkind")
     if kind in (*installed, *OLD_KINDS.values()):
         return kind
     if kind in OLD_KINDS:
@@ -79,15 +83,31 @@ def hashed(found: MachineClass, hot: Sequence[str]) -> dict[str, Any]:
     return {"hash": digits, "name": f"{base}-{digits}" if base else digits, "hotFields": list(hot)}
 
 
-def driver_of_class(named: str, found: MachineClass) -> str:
-    """The driver that is named, else the one that the class names.
+def driver_of_class(
+    named: str, found: MachineClass, installed: Collection[str], *, switch: str = "--driver"
+) -> str:
+    """The driver that is named (with ``switch``), else the one that the class names.
 
     Raises:
         Unusable: neither says which.
+        InvalidInput: it is one that only a manager can ask.
     """
-    if driver := named or found.provider:
-        return driver
-    raise Unusable(f"which cloud? MachineClass {found.name} has no provider; name one with --driver NAME")
+    driver, known = named or found.provider, ", ".join(sorted(installed)) or "none"
+    if not driver:
+        raise Unusable(f"which cloud? MachineClass {found.name} has no provider; name one with {switch} NAME")
+    if driver == DIALLED:
+        raise InvalidInput(
+            f"driver {DIALLED} is the manager's side of drivers in other processes, which dial a manager and "
+            f"not this command; name with {switch} the driver that serves the class, where it is installed "
+            f"here: {known}"
+        )
+    if not named and driver not in installed:
+        raise InvalidInput(
+            f"there is no driver {driver!r}, the provider of MachineClass {found.name}; installed drivers: "
+            f"{known}. A driver that serves a manager from a process of its own cannot be asked from here: "
+            f"install it beside kubewright, or name with {switch} the installed driver that it is"
+        )
+    return driver
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ Invariants.  A manager that sends more than was said does not make this process 
              when something is done. Each operation is answered: what is too large for a message, or cannot be
              written as one, becomes an error that says so.
              A manager that cannot be reached costs one attempt in five seconds and one line in the log for
-             each change of the reason. A fetch has a second.
+             each change of the reason; being let in is one line, and one more after each of those. A fetch
+             has a second. An address that can never be reached is refused before it is dialled.
              Only what the driver offers is registered. Its hot fields are those of a class that says nothing
              but its provider: they are told once, for all classes.
              What a provider raises becomes an error of the answer: a ``DriverError`` with its code, anything
@@ -74,7 +75,7 @@ from kubewright.driver.contract import (
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
 from kubewright.driver.guard import GuardedDriver
 from kubewright.providers.grpc import operations
-from kubewright.providers.grpc.connection import Stream, key_of
+from kubewright.providers.grpc.connection import CallStream, Stream, key_of
 from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
     Content,
@@ -97,6 +98,7 @@ from kubewright.providers.grpc.messages import (
     Updated,
     Validated,
     VolumeIds,
+    check_address,
     decode,
     encode,
 )
@@ -217,8 +219,10 @@ class ProviderOffer:
         except DriverError as error:
             return failed(ANSWERS[Kind(message.operation_type)], error)
         except Exception as error:  # a provider's code may raise anything
-            log.exception("a provider raised a foreign error", operation=message.operation_type)
-            return failed(ANSWERS[Kind(message.operation_type)], unknown_error(error))
+            kind, unknown = Kind(message.operation_type), unknown_error(error)
+            text = "a provider raised an exception that is no DriverError"
+            log.exception(text, operation=kind.value, error=unknown.message)
+            return failed(ANSWERS[kind], unknown)
         return None
 
 
@@ -348,14 +352,22 @@ __all__ = ("DataProvider", "DriverOffer", "Provider", "ProviderOffer", "Target",
 log = structlog.get_logger(__name__)
 
 
-async def serve_stream(stream: Stream, offer: Offer, data: DataProvider, stop: asyncio.Event) -> None:
+async def serve_stream(
+    stream: Stream,
+    offer: Offer,
+    data: DataProvider,
+    stop: asyncio.Event,
+    answered: Callable[[], None] = lambda: None,
+) -> None:
     """Serve until the manager ends the stream, or ``stop``: then the manager is told.
+
+    ``answered``: told of each answer that was sent; the first one is the registration.
 
     Raises:
         ConnectionError: the stream was lost.
         Malformed: the manager sends what is no message.
     """
-    session = _Session(stream, offer, data)
+    session = _Session(stream, offer, data, answered)
     tasks = [asyncio.ensure_future(each) for each in (session.read(), session.write(), stop.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -373,8 +385,10 @@ async def serve_stream(stream: Stream, offer: Offer, data: DataProvider, stop: a
 class _Session:
     """The tasks of one stream."""
 
-    def __init__(self, stream: Stream, offer: Offer, data: DataProvider) -> None:
-        self._stream, self._offer, self._data = stream, offer, data
+    def __init__(
+        self, stream: Stream, offer: Offer, data: DataProvider, answered: Callable[[], None]
+    ) -> None:
+        self._stream, self._offer, self._data, self._answered = stream, offer, data, answered
         most = max(1, offer.registration.in_flight)
         self._free = asyncio.Semaphore(most + 1)  # the registration besides
         self._answers: asyncio.Queue[bytes] = asyncio.Queue(most + 1)
@@ -393,6 +407,7 @@ class _Session:
     async def write(self) -> None:
         while True:
             await self._stream.write(await self._answers.get())
+            self._answered()
 
     async def end(self, tasks: Iterable[asyncio.Future[Any]]) -> None:
         every = [*tasks, *self._under_way]
@@ -436,6 +451,8 @@ def _failure(answer: DriverSide, error: DriverError) -> Failure | None:
 
 
 AGAIN_SECONDS = 5.0
+LET_IN_SECONDS = 1.0
+"""The protocol has no answer to a registration, but a manager that refuses one ends the stream at once."""
 FETCH_SECONDS = 1.0
 SERVICE = "/service.Servicegrpc/"
 CHANNEL = (
@@ -490,18 +507,22 @@ async def serve(
     """Serve the manager until ``stop``, dialling again whenever the stream ends.
 
     Raises:
-        InvalidInput: the certificates cannot be used.
+        InvalidInput: the address can never be reached, or the certificates cannot be used.
     """
     clock, stop = clock or SystemClock(), stop or asyncio.Event()
+    check_address(target.address)
     target.credentials()
-    last = ""
+    told = Dialling(target.address, offer.registration)
     while not stop.is_set():
-        reason = await _once(offer, target, stop)
+        answered = asyncio.Event()
+        let_in = asyncio.ensure_future(_let_in(answered, clock, told))
+        try:
+            reason = await _once(offer, target, stop, answered)
+        finally:
+            let_in.cancel()
         if stop.is_set():
             return
-        if reason != last:
-            log.warning("the manager is not there; dialling again", address=target.address, reason=reason)
-        last = reason
+        told.lost(reason)
         pause = asyncio.ensure_future(clock.sleep(AGAIN_SECONDS))
         ended = asyncio.ensure_future(stop.wait())
         await asyncio.wait([pause, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -509,7 +530,34 @@ async def serve(
             task.cancel()
 
 
-async def _once(offer: Offer, target: Target, stop: asyncio.Event) -> str:
+class Dialling:
+    """What the log says of a manager: when it has let us in, and why it is not there. A loss for the same
+    reason as the last one is not told, and neither is the registration after it."""
+
+    def __init__(self, address: str, registration: Registration) -> None:
+        self._address, self._registration = address, registration
+        self._reason, self._in = "", False
+
+    def registered(self) -> None:
+        if not self._in:
+            mine = self._registration
+            log.info("registered with the manager", driver=mine.name, kind=mine.kind, address=self._address)
+        self._in = True
+
+    def lost(self, reason: str) -> None:
+        if reason != self._reason:
+            log.warning("the manager is not there; dialling again", address=self._address, reason=reason)
+            self._reason, self._in = reason, False
+
+
+async def _let_in(answered: asyncio.Event, clock: Clock, told: Dialling) -> None:
+    """Tell of a registration whose stream lives; cancelled when the stream ends."""
+    await answered.wait()
+    await clock.sleep(LET_IN_SECONDS)
+    told.registered()
+
+
+async def _once(offer: Offer, target: Target, stop: asyncio.Event, answered: asyncio.Event) -> str:
     """One connection, to its end; why it ended."""
     credentials = target.credentials()
     if credentials is None:
@@ -519,7 +567,8 @@ async def _once(offer: Offer, target: Target, stop: asyncio.Event) -> str:
     async with channel:
         call = channel.stream_stream(f"{SERVICE}Register")()
         try:
-            await serve_stream(CallStream(call), offer, DataProvider(_fetch(channel)), stop)
+            data = DataProvider(_fetch(channel))
+            await serve_stream(CallStream(call), offer, data, stop, answered.set)
         except (ConnectionError, Malformed) as error:
             return str(error)
         if stop.is_set():
@@ -538,29 +587,3 @@ def _fetch(channel: Any) -> Any:
             raise DriverError.of(code, f"{method}: {error.details()}") from None
 
     return fetch
-
-
-class CallStream:
-    """One end of a stream. ``call``: a call of ``grpc.aio``, or the context of its handler in the manager."""
-
-    def __init__(self, call: Any) -> None:
-        self._call = call
-
-    async def read(self) -> bytes | None:
-        try:
-            found = await self._call.read()
-        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise ConnectionError(_reason(error)) from None
-        return found if isinstance(found, bytes) else None
-
-    async def write(self, data: bytes) -> None:
-        try:
-            await self._call.write(data)
-        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise ConnectionError(_reason(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name}: {error.details()}"
-    return str(error)

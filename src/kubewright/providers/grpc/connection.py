@@ -20,7 +20,7 @@ Invariants.  An operation is among those sent before its bytes are: no answer co
              process has the same. What is kept is bounded in number and bytes; the oldest goes first. No
              driver gets a secret that was not needed for an operation, and no repr shows one.
 Source       GRP-01, GRP-13, GRP-14.
-Called by    ``dispatch``, with a stream of gRPC or of a test.
+Called by    ``dispatch``, with a stream of gRPC or of a test; ``client``, which has the other end.
 """
 
 import asyncio
@@ -29,8 +29,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
+import grpc
 import structlog
 from msgspec import structs
 
@@ -111,6 +112,32 @@ class Stream(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send one; one at a time. Raises ConnectionError when the stream is lost."""
+
+
+class CallStream:
+    """One end of a stream. ``call``: a call of ``grpc.aio``, or the context of its handler in the manager."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def read(self) -> bytes | None:
+        try:
+            found = await self._call.read()
+        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise ConnectionError(_reason(error)) from None
+        return found if isinstance(found, bytes) else None
+
+    async def write(self, data: bytes) -> None:
+        try:
+            await self._call.write(data)
+        except (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise ConnectionError(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error)
 
 
 @dataclass(frozen=True, slots=True)

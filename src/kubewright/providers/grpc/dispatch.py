@@ -41,8 +41,8 @@ from kubewright.driver.guard import CALL_LIMITS
 from kubewright.driver.guard import Operation as Verb
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc import operations
-from kubewright.providers.grpc.client import CallStream
 from kubewright.providers.grpc.connection import (
+    CallStream,
     Connection,
     Contents,
     Limits,

@@ -17,6 +17,7 @@ Source       GRP-06; the encoding of Protocol Buffers, version 3.
 Called by    both sides of a stream.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -420,6 +421,7 @@ PLAIN = "secrets-can-be-read"
 """What the option ``plaintext`` has to say."""
 TLS = ("certificate", "key", "clientAuthorities")
 KNOWN = ("listen", *TLS, "clients", "plaintext")
+_HOST = re.compile(r"[\w.-]+|(?P<v6>[0-9A-Fa-f.]*:[0-9A-Fa-f:.]+(%[\w.-]+)?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,12 +491,15 @@ def _socket(path: str, given: Mapping[str, str], data_dir: Path | None) -> Optio
         )
     found = Path(path) if path else (data_dir or Path()) / FOLDER / SOCKET
     found = found.absolute()
-    if (length := len(str(found).encode())) > SOCKET_PATH_BYTES:
-        raise InvalidInput(
-            f"driver grpc: the path of a socket has at most {SOCKET_PATH_BYTES} bytes, and {found} has "
-            f"{length}"
-        )
+    if problem := _too_long(str(found)):
+        raise InvalidInput(f"driver grpc: {problem}")
     return Options(socket=found)
+
+
+def _too_long(path: str) -> str:
+    if (length := len(path.encode())) <= SOCKET_PATH_BYTES:
+        return ""
+    return f"the path of a socket has at most {SOCKET_PATH_BYTES} bytes, and {path} has {length}"
 
 
 def _host_and_port(listen: str) -> tuple[str, int]:
@@ -502,6 +507,34 @@ def _host_and_port(listen: str) -> tuple[str, int]:
     if not colon:
         host, port = listen, str(PORT)
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not _HOST.fullmatch(host) or not _is_port(port, lowest=0):
         raise InvalidInput(f"driver grpc: listen wants unix:PATH or HOST:PORT, not {listen!r}")
     return host, int(port)
+
+
+def _is_port(text: str, lowest: int) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and lowest <= int(text) <= 65535
+
+
+def check_address(address: str) -> None:
+    """Refuse what a driver would dial for ever.
+
+    Raises:
+        InvalidInput: it is neither a socket nor a host with a port.
+    """
+    if address.startswith(UNIX):
+        path = address.removeprefix(UNIX)
+        fits = path.startswith("///") or (path != "" and not path.startswith("//"))
+        if fits and (problem := _too_long(path.removeprefix("//"))):
+            raise InvalidInput(problem)
+    else:
+        host, _, port = address.rpartition(":")
+        bare = host.removeprefix("[").removesuffix("]")
+        found = _HOST.fullmatch(bare)
+        wanted = f"[{bare}]" if found and found["v6"] else bare  # else its last group is taken for a port
+        fits = found is not None and host == wanted and _is_port(port, lowest=1)
+    if not fits:
+        raise InvalidInput(
+            "a manager is dialled at unix:PATH or HOST:PORT, such as unix:/srv/manager/grpc/drivers.sock, "
+            f"manager.example:5000 or [::1]:5000, not at {address!r}"
+        )
