@@ -23,6 +23,8 @@ from kubewright.providers.grpc.messages import (
 )
 from kubewright.testing.clocks import LoopClock
 
+TURNS = 100  # of the event loop: a driver that registers at once has registered after a few
+
 Around = Callable[[bytes, bool], None]
 
 
@@ -86,7 +88,8 @@ class Manager:
         self._tasks.append(asyncio.create_task(self._converse(ours)))
         call = client(theirs) if callable(client) else self._served(theirs, client)
         self._tasks.append(asyncio.ensure_future(call))
-        await asyncio.sleep(0.001)
+        for _ in range(TURNS):  # turns and not a time, which may be over before the first turn
+            await asyncio.sleep(0)
         return theirs
 
     async def close(self) -> None:
