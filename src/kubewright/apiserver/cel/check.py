@@ -269,14 +269,14 @@ class _Checker:
                 continue
             self._fresh += 1
             names: dict[str, Type] = {}
-            trial: Bound = ChainMap({}, self._bound)  # type: ignore[assignment]
+            trial = ChainMap[str, Type]({}, self._bound)
             if all(
                 assignable(self._instance(want, names), have, trial)
                 for want, have in zip(overload.args, given, strict=True)
             ):
                 kept.append(overload)
                 found = bare(self._instance(overload.result, names), trial)
-                self._bound.update(trial.maps[0])  # type: ignore[attr-defined]
+                self._bound.update(trial.maps[0])
                 result = found if len(kept) == 1 or _equal(result, found) else DYN
         if not kept:
             self._no_overload(node, given)

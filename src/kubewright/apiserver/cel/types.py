@@ -9,7 +9,7 @@ Values.      Python's own, but for uint, timestamp, duration, optional, and what
 Invariants.  Pure. A type does not change once it is made.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -136,7 +136,7 @@ def param(name: str) -> Type:
     return Type("param", name)
 
 
-Bound = dict[str, Type]
+Bound = MutableMapping[str, Type]
 """What the parameters of a call stand for."""
 
 
