@@ -56,14 +56,11 @@ def free(total: int, count: int, machine_class: str = "") -> End:
 
 def still_there(total: int, count: int) -> End:
     """The same, and all machines that had workload in the beginning are still there, if no VM or node had a
-    fault, and no manager began with old lists: when its watch of sets catches up before that of deployments,
-    the size that a user has just asked for is taken back for a moment, and a machine goes and another comes.
-    """
+    fault."""
 
     def end(person: Person) -> bool:
         kept = {_name(each) for each in person.machines} >= set(person.victim.split())
-        excused = person.node_faults or person.world.plot.stale
-        return free(total, count)(person) and bool(kept or excused)
+        return free(total, count)(person) and (kept or person.node_faults)
 
     return end
 

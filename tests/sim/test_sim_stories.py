@@ -84,6 +84,10 @@ FOUND = {
         "delete-while-draining",
         Plot(0, kill_after=3, stale=20),
     ),
+    "a set is not made smaller for a deployment that is older than it": (
+        "spare-scale",
+        Plot(0, kill_after=14, stale=20),
+    ),
     "an attachment that is gone is not deleted again and again while a cache still shows it": (
         "drain-in-vain",
         Plot(5, parse("at:1.33:kill,at:2.19:kill,write:20:target-unreachable"), elect=True, apart=True),

@@ -8,7 +8,9 @@ Theory.      A deployment is enqueued when it changes, when one of its sets chan
              write sizes that are out of date. A refused one raises ``Stale``, which ends the pass; the next
              pass decides anew. Only members' annotations do not depend on the version: their patches name the
              uid alone. What has become of the last write is asked of the server (``closer``) before anything
-             else is decided, unless the caches show it.
+             else is decided, unless the caches show it. A set may be newer in the caches than its deployment:
+             so before a set is made smaller for a generation of the deployment, the server is asked once
+             whether that is the latest, for members that go do not come back.
              A name may be taken by a set of this deployment that is being deleted or has another template, or
              by another owner's set. Then ``collisionCount`` is raised, which changes the next hash.
 Invariants.  Never a PUT. Nothing is created in the pass that raises ``collisionCount``. After a step that
@@ -104,10 +106,13 @@ class Deployments(ObjectReconciler[D, Seen[D, S, M], Plan[Step]], Generic[D, S, 
         self._best: dict[Key, tuple[int, Counts]] = {}
         """The best counts reported of a rollout, with the deployment's generation; losing them costs writes,
         never safety."""
+        self._latest: dict[Key, int] = {}
+        """The generation of a deployment that the server has confirmed; losing it costs a request."""
 
     def forget(self, key: Key, uid: str) -> None:
         """The deployment is gone, or another one has its name."""
         self._best.pop(key, None)
+        self._latest.pop(key, None)
         self._witness.forget(str(key))
         self._doubts.resolved(key)
 
@@ -143,8 +148,27 @@ class Deployments(ObjectReconciler[D, Seen[D, S, M], Plan[Step]], Generic[D, S, 
         return decide(seen)
 
     def closer(self, seen: Seen[D, S, M], plan: Plan[Step]) -> Awaitable[Seen[D, S, M]] | None:
-        """What came of the last write, where the caches do not show it."""
-        return self._resolved(seen) if seen.in_doubt else None
+        """What came of the last write, where the caches do not show it; and whether the deployment is the
+        latest, before a set is made smaller for it."""
+        if seen.in_doubt:
+            return self._resolved(seen)
+        unconfirmed = self._latest.get(seen.key) != seen.written.metadata.generation
+        return self._confirmed(seen) if unconfirmed and any(map(_shrinks, plan.steps)) else None
+
+    async def _confirmed(self, seen: Seen[D, S, M]) -> Seen[D, S, M]:
+        """The same, if the server has no later generation of the deployment.
+
+        Raises:
+            Stale: it has, or has another object of this name.
+            ApiError, TransportError: it could not be asked.
+        """
+        read = seen.written.metadata
+        found = (await self.client.get(self.objects.kind, seen.key)).metadata
+        if (found.uid, found.generation) != (read.uid, read.generation):
+            raise Stale(f"{self.objects.kind.resource.kind} {read.name} has changed since it was read")
+        self._latest[seen.key] = read.generation
+        now = self.objects.get(seen.key)
+        return seen if now is None else self.view(now)
 
     async def _resolved(self, seen: Seen[D, S, M]) -> Seen[D, S, M]:
         refused = await self._doubts.resolve(seen.key, seen.written.metadata.uid)
@@ -408,3 +432,8 @@ async def _together(writes: Awaitable[list[KubewrightError]]) -> None:
 def _uid(change: Change[S]) -> str:
     header = change.new or change.old
     return header.uid if header is not None else ""
+
+
+def _shrinks(step: Step) -> bool:
+    """Whether a step makes a set smaller."""
+    return isinstance(step, ChangeSet) and step.after.spec.replicas < step.before.spec.replicas
